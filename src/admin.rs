@@ -61,13 +61,14 @@ impl LockClient {
 
     /// Checks the table's keys, state, TTL and replicas, and tries every operation that fairlock uses. The trials change nothing: they are
     /// on keys at which there is no item, with conditions that cannot hold. Each problem is a finding that says what to do about it. An
-    /// operation that is denied does not keep the others from being checked.
+    /// operation that is denied does not keep the others from being checked. The locks among the first 300 items of the table are looked
+    /// at too, for clients without a [notifier](crate::LockClientBuilder::notifier) beside clients that have one.
     ///
     /// The items tried are under the partition key `#fairlock-check`: a policy with `dynamodb:LeadingKeys` must permit it for this check.
     /// Two things are not checked, because no request tells them: permission to create tables, and whether the table was restored from a
     /// backup. A restore brings old tickets back.
     ///
-    /// Costs about ten requests.
+    /// Costs about ten requests, and the read units of those items: some forty at most.
     ///
     /// # Cancel safety
     ///

@@ -126,6 +126,9 @@ pub struct Participant {
     /// How much of its lease was left when it was read, by DynamoDB's clock, to about two seconds. Zero means that it looks dead,
     /// and is passed once an observer has watched it for a lease.
     pub lease_left: Option<Duration>,
+    /// Whether its client can be [notified](crate::LockClientBuilder::notifier), as its entry says. The waiter behind a participant that
+    /// cannot polls as usual.
+    pub is_notifiable: bool,
     pub(crate) nonce: Nonce,
     pub(crate) beat: u64,
 }
@@ -392,6 +395,7 @@ impl Participant {
                 .renewed_at
                 .zip(now)
                 .map(|(renewed, now)| left(renewed, now)),
+            is_notifiable: entry.address.is_some(),
             nonce: entry.nonce,
             beat: entry.beat,
         }

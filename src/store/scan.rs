@@ -50,16 +50,27 @@ impl Store {
         from: Option<ScanPlace>,
     ) -> Result<Timed<(Vec<Found>, Option<ScanPlace>)>, Failure> {
         self.timed(async {
-            let lock = text(lock_key(&self.config.namespace));
-            let lock_items = self.client.scan().filter_expression(LOCK_ITEMS);
-            let lock_items = lock_items
-                .set_expression_attribute_names(Some(self.names(&[LOCK_ITEMS])))
-                .expression_attribute_values(":lock", lock);
-            let (items, next) = self.scan_page(LIST, lock_items, from).await?;
+            let (items, next) = self.scan_page(LIST, self.lock_items(), from).await?;
             let found = items.into_iter().filter_map(|item| self.found(item));
             Ok((found.collect(), next))
         })
         .await
+    }
+
+    /// The lock items among the first so many items of the table.
+    pub(crate) async fn first_lock_items(&self, of: i32) -> Result<Vec<Found>, Failure> {
+        let sample = self.lock_items().limit(of);
+        let (items, _) = self.scan_page(LIST, sample, None).await?;
+        let found = items.into_iter().filter_map(|item| self.found(item));
+        Ok(found.collect())
+    }
+
+    /// Selects the lock items of this namespace.
+    fn lock_items(&self) -> ScanFluentBuilder {
+        let lock = text(lock_key(&self.config.namespace));
+        let scan = self.client.scan().filter_expression(LOCK_ITEMS);
+        scan.set_expression_attribute_names(Some(self.names(&[LOCK_ITEMS])))
+            .expression_attribute_values(":lock", lock)
     }
 
     /// What a scan selects of one page of the table.

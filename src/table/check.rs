@@ -3,11 +3,16 @@
 use aws_sdk_dynamodb::types::{MultiRegionConsistency, TableDescription, TableStatus};
 
 use crate::config::Names;
+use crate::name::LockName;
 use crate::store::{Failure, Operation, Refusal, RetryPolicy, Store};
 
 use super::finding::{Finding, Severity, TableReport};
 use super::requests::{self, Ttl};
 use super::schema::Schema;
+use fairlock_protocol::item::LockItem;
+
+/// Of how many items of the table the locks are looked at, at most: some forty read units.
+const SAMPLE: i32 = 300;
 
 /// Describes the table and tries every operation on it, changing nothing.
 pub(crate) async fn check(store: &Store, policy: &RetryPolicy) -> Result<TableReport, Failure> {
@@ -73,8 +78,12 @@ impl Check<'_> {
         let mut findings = Vec::new();
         for operation in Operation::ALL {
             let probe = || self.store.probe(operation);
-            if let Err(refusal) = self.store.retry(self.policy, probe).await? {
-                findings.push(finding("check the table", operation.name(), refusal)?);
+            match self.store.retry(self.policy, probe).await? {
+                Err(refusal) => {
+                    findings.push(finding("check the table", operation.name(), refusal)?);
+                }
+                Ok(()) if operation == Operation::Scan => findings.extend(self.locks().await?),
+                Ok(()) => {}
             }
             if findings.contains(&Finding::NoTable) {
                 break;
@@ -82,6 +91,28 @@ impl Check<'_> {
         }
         Ok(findings)
     }
+
+    /// What the locks themselves show. An item that is no valid item of a lock is found by its users.
+    async fn locks(&self) -> Result<Vec<Finding>, Failure> {
+        let sample = || self.store.first_lock_items(SAMPLE);
+        let found = self.store.retry(self.policy, sample).await?;
+        let partly = |(name, item): (LockName, Result<LockItem, _>)| notified(&name, &item.ok()?);
+        Ok(found.into_iter().filter_map(partly).collect())
+    }
+}
+
+/// Whether only some of the participants with a slot can be notified.
+fn notified(name: &LockName, item: &LockItem) -> Option<Finding> {
+    let places = item.entries().count();
+    let unreachable = item.entries().filter(|entry| entry.address.is_none());
+    let unreachable = unreachable.count();
+    (1..places)
+        .contains(&unreachable)
+        .then(|| Finding::PartlyNotified {
+            lock: name.lock().to_owned(),
+            places,
+            unreachable,
+        })
 }
 
 /// What is wrong with a table by its description.

@@ -148,6 +148,15 @@ pub enum Finding {
     },
     /// The answers carry no `Date`: callers that do not wait cannot tell a crashed holder from a busy one.
     MissingDateHeader,
+    /// Clients with and without a [notifier](crate::LockClientBuilder::notifier) use one lock, which may be intended.
+    PartlyNotified {
+        /// The lock's name.
+        lock: String,
+        /// How many participants hold the lock or are successors.
+        places: usize,
+        /// How many of these cannot be notified.
+        unreachable: usize,
+    },
 }
 
 /// Operations that are needed only for work on whole tables.
@@ -176,6 +185,7 @@ impl Finding {
             | Finding::OtherTtl { .. }
             | Finding::EventuallyConsistentReplicas { .. }
             | Finding::MissingDateHeader => Severity::Warning,
+            Finding::PartlyNotified { .. } => Severity::Note,
         }
     }
 
@@ -210,6 +220,7 @@ impl Finding {
                 "use its locks from one region only, or make it strongly consistent (MRSC)".into()
             }
             Finding::MissingDateHeader => "let the `Date` of answers through the proxies".into(),
+            Finding::PartlyNotified { .. } => "give their clients a notifier too".into(),
         }
     }
 }
@@ -274,6 +285,15 @@ impl fmt::Display for What<'_> {
             }
             Finding::MissingDateHeader => f.write_str(
                 "answers carry no `Date`, and callers that do not wait never pass a crashed holder",
+            ),
+            Finding::PartlyNotified {
+                lock,
+                places,
+                unreachable,
+            } => write!(
+                f,
+                "{unreachable} of {places} places at `{}` cannot be notified: the waiter behind each polls",
+                lock.escape_debug()
             ),
         }
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::{Error, HeldLocks, LockState, RecordWait, Stage};
 use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::post::Post;
 use fairlock_testkit::virtual_time;
 use futures::{StreamExt, TryStreamExt};
 
@@ -93,6 +94,37 @@ fn the_queue_is_shown_in_the_order_of_its_grants_behind_the_slots_too() {
         assert!(state.queue.is_sorted_by(|a, b| a.ticket < b.ticket));
         assert_eq!(onlooker.network.counts().writes(), 0);
         assert_eq!(listed(&onlooker).await[0].waiting, 7);
+        drop((guard, waiting));
+    });
+}
+
+#[test]
+fn whose_client_can_be_notified_is_shown_for_the_holder_and_for_all_waiters() {
+    virtual_time(async {
+        let (lab, post) = (Lab::new().await, Post::seeded(1));
+        let host = |is_notified: bool| {
+            lab.host_with(|builder| match is_notified {
+                true => builder.successor_slots(1).notifier(post.notifier()),
+                false => builder.successor_slots(1),
+            })
+        };
+        let hosts = [true, false, true, false].map(host);
+        let guard = acquire(&hosts[0]).await;
+        let mut waiting = Vec::new();
+        for host in &hosts[1..] {
+            waiting.push(waits(&lab, host).await);
+        }
+        let state = inspect(&hosts[1]).await;
+        assert!(state.holder.unwrap().is_notifiable);
+        let queue = state.queue.iter().map(|at| (at.stage, at.is_notifiable));
+        assert_eq!(
+            queue.collect::<Vec<_>>(),
+            [
+                (Stage::Successor, false),
+                (Stage::Waiting, true),
+                (Stage::Waiting, false)
+            ]
+        );
         drop((guard, waiting));
     });
 }

@@ -17,6 +17,8 @@ use fairlock::{
     Severity, TableOptions,
 };
 use fairlock_testkit::keys::create_table;
+use fairlock_testkit::lab::{Lab, acquire, waits};
+use fairlock_testkit::post::Post;
 use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -481,6 +483,45 @@ fn a_check_changes_nothing_whatever_is_in_the_table() {
         assert_eq!(findings(&locks).await, []);
         assert_eq!(items(&engine).await, 1);
         guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_lock_of_which_only_some_places_can_be_notified_is_a_note() {
+    virtual_time(async {
+        let (lab, post) = (Lab::new().await, Post::seeded(1));
+        let onlooker = lab.host();
+        let found = async || onlooker.locks.check_table().await.unwrap();
+        let notified = || lab.host_with(|builder| builder.notifier(post.notifier()));
+        let (first, second, silent) = (notified(), notified(), lab.host());
+        let guard = acquire(&first).await;
+        let waiting = waits(&lab, &second).await;
+        assert_eq!(found().await.findings, [], "all are notified");
+        let polling = waits(&lab, &silent).await;
+        let report = found().await;
+        let partly = Finding::PartlyNotified {
+            lock: "a".into(),
+            places: 3,
+            unreachable: 1,
+        };
+        assert_eq!(report.findings, [partly]);
+        assert!(report.is_usable());
+        let told = "note: 1 of 3 places at `a` cannot be notified: the waiter behind each polls: ";
+        assert!(report.to_string().starts_with(told), "{report}");
+        drop((guard, waiting, polling));
+    });
+}
+
+#[test]
+fn a_lock_of_which_no_place_can_be_notified_is_as_it_should_be() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_slots(2, 4);
+        let guard = acquire(&hosts[0]).await;
+        let waiting = waits(&lab, &hosts[1]).await;
+        let report = hosts[1].locks.check_table().await.unwrap();
+        assert_eq!(report.findings, []);
+        drop((guard, waiting));
     });
 }
 

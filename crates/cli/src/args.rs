@@ -157,7 +157,8 @@ Examples:
 const DEMO_EXAMPLES: &str = "\
 Examples:
   fairlock demo
-  fairlock demo --workers 3 --turns 10 --hold 200ms";
+  fairlock demo --workers 3 --turns 10 --hold 200ms
+  fairlock demo --notify                     what notifications save";
 
 /// `fairlock run`
 #[derive(Debug, clap::Args)]
@@ -362,6 +363,10 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "DURATION", default_value = "50ms", value_parser = humantime::parse_duration)]
     pub(crate) hold: Duration,
 
+    /// Show what UDP notifications save: half of the turns poll and half are notified, at the loopback or at another address of this host, with 10 ms for each request and its answer
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = "own")]
+    pub(crate) notify: Option<Notify>,
+
     /// Make the turns look as if two had overlapped and two had come out of order
     #[arg(long, hide = true)]
     pub(crate) plant_fault: bool,
@@ -372,10 +377,18 @@ pub(crate) struct Demo {
 pub(crate) struct DemoWorker {
     #[arg(long)]
     pub(crate) number: u32,
+    /// The number of its first turn.
+    #[arg(long)]
+    pub(crate) first: u32,
     #[arg(long)]
     pub(crate) turns: u32,
     #[arg(long, value_parser = humantime::parse_duration)]
     pub(crate) hold: Duration,
+    /// How long a request and its answer take together. If given, requests are counted.
+    #[arg(long, value_parser = humantime::parse_duration)]
+    pub(crate) round_trip: Option<Duration>,
+    #[arg(long)]
+    pub(crate) notify: Option<Notify>,
     #[arg(long)]
     pub(crate) file: std::path::PathBuf,
     #[arg(long)]

@@ -11,10 +11,8 @@ use serde::Serialize;
 pub(crate) enum Order {
     /// Names the place of `fairlock run` in the table, as text, or `None`. The supervisor gives this place up if `fairlock run` is killed.
     Place(Option<String>),
-    /// `fairlock run` holds the lock by its place, and the command is about to start. From now on the supervisor does not give up the place
-    /// of a parent that is stopped.
-    Claim,
-    /// Start the command, with these environment variables and with the files that come with this order.
+    /// `fairlock run` holds the lock by its place: start the command, with these environment variables and with the files that come with
+    /// this order. A supervisor that gave the place up does not. From now on it does not give up the place of a parent that is stopped.
     Start {
         deadline: Deadline,
         environment: Vec<(String, String)>,
@@ -37,9 +35,7 @@ pub(crate) struct Deadline {
 /// Tells `fairlock run` what the supervisor has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// The place is still there, and the command may start.
-    Claimed,
-    /// The supervisor gave the place up because `fairlock run` was stopped: the command must not start.
+    /// The supervisor gave the place up because `fairlock run` was stopped: the command was not started.
     GivenUp,
     Started(i32),
     /// The command could not be run. The number is the operating system's error code.
@@ -57,7 +53,6 @@ impl fmt::Display for Order {
         match self {
             Order::Place(None) => f.write_str("nowhere"),
             Order::Place(Some(place)) => write!(f, "place {}", json(place)?),
-            Order::Claim => f.write_str("claim"),
             Order::Start {
                 deadline: Deadline { term, kill },
                 environment,
@@ -86,7 +81,6 @@ impl FromStr for Order {
         let words: Vec<_> = line.splitn(4, ' ').collect();
         match words[..] {
             ["nowhere"] => Ok(Order::Place(None)),
-            ["claim"] => Ok(Order::Claim),
             ["start", term, kill, environment] => Ok(Order::Start {
                 deadline: deadline(term, kill)?,
                 environment: serde_json::from_str(environment).map_err(|_| Garbled)?,
@@ -102,7 +96,6 @@ impl FromStr for Order {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Report::Claimed => f.write_str("claimed"),
             Report::GivenUp => f.write_str("given-up"),
             Report::Started(pid) => write!(f, "started {pid}"),
             Report::Failed(reason) => write!(f, "failed {reason}"),
@@ -120,7 +113,6 @@ impl FromStr for Report {
     fn from_str(line: &str) -> Result<Self, Garbled> {
         let words: Vec<_> = line.split(' ').collect();
         match words[..] {
-            ["claimed"] => Ok(Report::Claimed),
             ["given-up"] => Ok(Report::GivenUp),
             ["started", pid] => Ok(Report::Started(parsed(pid)?)),
             ["failed", reason] => Ok(Report::Failed(parsed(reason)?)),
@@ -179,7 +171,6 @@ mod tests {
         let orders = [
             Order::Place(None),
             Order::Place(Some("place of \n a \"lock\"".into())),
-            Order::Claim,
             Order::Start {
                 deadline,
                 environment: vec![("A B".into(), "line\nline  \"".into())],
@@ -194,7 +185,6 @@ mod tests {
             assert_eq!(line.parse(), Ok(order));
         }
         let reports = [
-            Report::Claimed,
             Report::GivenUp,
             Report::Started(1),
             Report::Failed(2),

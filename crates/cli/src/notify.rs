@@ -1,5 +1,6 @@
 //! Where `--notify` lets this process be notified of its turn.
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::str::FromStr;
@@ -30,6 +31,16 @@ impl FromStr for Notify {
         let any_port = |_| text.parse::<IpAddr>().map(|host| SocketAddr::new(host, 0));
         let at = at.or_else(any_port).map(Notify::At);
         at.map_err(|_| "neither an address such as 10.0.3.7 or 10.0.3.7:7001, nor own")
+    }
+}
+
+/// Writes it as it is read.
+impl fmt::Display for Notify {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Notify::Own => f.write_str("own"),
+            Notify::At(at) => write!(f, "{at}"),
+        }
     }
 }
 
@@ -72,6 +83,10 @@ mod tests {
         assert_eq!("10.0.3.7:7001".parse(), Ok(at("10.0.3.7:7001")));
         assert_eq!("::1".parse(), Ok(at("[::1]:0")));
         assert_eq!("[::1]:7001".parse(), Ok(at("[::1]:7001")));
+        for same in ["own", "10.0.3.7:0", "[::1]:7001"] {
+            let notify = same.parse().map(|notify: Notify| notify.to_string());
+            assert_eq!(notify, Ok(same.to_owned()));
+        }
         for wrong in ["", "host", "host:7001", "10.0.3", "10.0.3.7:70010"] {
             assert!(wrong.parse::<Notify>().is_err(), "{wrong}");
         }

@@ -51,6 +51,7 @@ struct Person<'a> {
     since: Option<String>,
     lease_ms: u64,
     lease_left_ms: Option<u64>,
+    is_notifiable: bool,
 }
 
 impl<'a> From<&'a LockState> for Lock<'a> {
@@ -93,6 +94,7 @@ impl<'a> Person<'a> {
             since: who.since.and_then(to_the_millisecond),
             lease_ms: milliseconds(who.lease),
             lease_left_ms: who.lease_left.map(milliseconds),
+            is_notifiable: who.is_notifiable,
         }
     }
 }
@@ -208,10 +210,11 @@ pub(crate) fn lock(state: &LockState, now: SystemTime) -> String {
     };
     for sharer in &state.sharers {
         text.push_str(&format!(
-            "  and by {BOLD}{}{BOLD:#} with ticket {}{}, lease left {}\n",
+            "  and by {BOLD}{}{BOLD:#} with ticket {}{}{}, lease left {}\n",
             named(sharer),
             sharer.ticket,
             share(sharer, state),
+            notifiable(sharer),
             left(sharer),
         ));
     }
@@ -237,10 +240,11 @@ fn held(name: &str, holder: &Participant, state: &LockState, now: SystemTime) ->
         Some(left) => format!("{} left", rounded(left)),
     };
     format!(
-        "{BOLD}{name}{BOLD:#}: held by {BOLD}{}{BOLD:#} with ticket {}{}\n  since {}\n  lease {}, {left}\n",
+        "{BOLD}{name}{BOLD:#}: held by {BOLD}{}{BOLD:#} with ticket {}{}{}\n  since {}\n  lease {}, {left}\n",
         named(holder),
         tickets(holder),
         share(holder, state),
+        notifiable(holder),
         when(state.held_since, now),
         humantime::format_duration(holder.lease),
     )
@@ -251,7 +255,7 @@ fn stand(place: u64, who: &Participant, now: SystemTime) -> [Cell; 6] {
         Cell::plain(ordinal(place)),
         Cell::plain(tickets(who)),
         Cell::plain(named(who)),
-        Cell::plain(who.stage.to_string()),
+        Cell::plain(format!("{}{}", who.stage, notifiable(who))),
         Cell::plain(when(who.since, now)),
         Cell::lease_left(who),
     ]
@@ -426,6 +430,14 @@ fn share(who: &Participant, state: &LockState) -> String {
     match state.permits {
         Some(all) if who.permits < all => format!(", {} of {all} permits", who.permits),
         _ => String::new(),
+    }
+}
+
+/// A word about a participant whose client can be notified when to poll.
+fn notifiable(who: &Participant) -> &'static str {
+    match who.is_notifiable {
+        true => ", notifiable",
+        false => "",
     }
 }
 

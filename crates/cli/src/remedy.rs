@@ -46,6 +46,7 @@ fn remedy(finding: &Finding, place: &Place) -> String {
         Finding::Denied { operation, .. } if *operation == "Scan" => {
             format!("{}, or listed with `fairlock ls`", finding.remedy())
         }
+        Finding::PartlyNotified { .. } => "run their commands with `--notify` too".into(),
         _ => finding.remedy(),
     }
 }
@@ -67,7 +68,7 @@ mod tests {
         }
     }
 
-    fn findings() -> [Finding; 10] {
+    fn findings() -> [Finding; 11] {
         let text = || "x".to_owned();
         [
             Finding::NoTable,
@@ -94,6 +95,11 @@ mod tests {
                 regions: vec![text()],
             },
             Finding::MissingDateHeader,
+            Finding::PartlyNotified {
+                lock: "a\nb".into(),
+                places: 3,
+                unreachable: 1,
+            },
         ]
     }
 
@@ -105,7 +111,7 @@ mod tests {
             let told = told(finding, &place);
             let weight = format!("{}: ", finding.severity());
             assert!(told.starts_with(&weight), "{told}");
-            for word in ["create_table", "key_names", "sweeper", "\n"] {
+            for word in ["create_table", "key_names", "sweeper", "notifier", "\n"] {
                 assert!(!told.contains(word), "{told}");
             }
         }
@@ -113,6 +119,10 @@ mod tests {
         assert_eq!(
             told(&findings[0]),
             "fatal: there is no such table: create it with `fairlock table create --table locks`"
+        );
+        assert_eq!(
+            told(&findings[10]),
+            r"note: 1 of 3 places at `a\nb` cannot be notified: the waiter behind each polls: run their commands with `--notify` too"
         );
         assert!(told(&findings[7]).ends_with("`--ttl-attribute 'ttl of old'`"));
     }

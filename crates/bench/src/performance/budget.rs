@@ -14,6 +14,10 @@ pub(crate) struct Budget {
     pub(crate) turns: u32,
     /// The turns of a run, where turns take long.
     pub(crate) slow_turns: u32,
+    /// How long the lock is held where processes that are notified are measured with long holds.
+    pub(crate) long_hold_ms: u32,
+    /// The turns of such a run. A process learns in its first turns how long the others hold the lock.
+    pub(crate) long_turns: u32,
     pub(crate) lengths: &'static [u32],
     pub(crate) holds_ms: &'static [u32],
     pub(crate) queues: Vec<QueueSetup>,
@@ -33,6 +37,8 @@ impl Budget {
             fewer: 3,
             turns: 80,
             slow_turns: 24,
+            long_hold_ms: 1_000,
+            long_turns: 40,
             lengths: &[2, 4, 8, 16, 32],
             holds_ms: &[0, 10, 50, 200, 1_000],
             queues: short.into_iter().chain(long).collect(),
@@ -48,6 +54,8 @@ impl Budget {
             fewer: 1,
             turns: 4,
             slow_turns: 4,
+            long_hold_ms: 100,
+            long_turns: 4,
             lengths: &[2, 8],
             holds_ms: &[0, 50],
             queues: [2, 8].map(|waiters| queue(waiters, 10, 5)).to_vec(),

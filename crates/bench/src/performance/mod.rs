@@ -16,6 +16,7 @@ mod driver;
 mod instructions;
 mod machine;
 mod memory;
+mod notified;
 mod page;
 mod promises;
 mod queues;
@@ -74,7 +75,9 @@ fn measure(budget: &Budget, page: &mut Page) -> Done<()> {
     let by_length = Comparison::by_length(&driver, budget)?;
     let by_hold = Comparison::by_hold(&driver, budget)?;
     let promises = promises::measure(&driver, budget, &long_queues)?;
+    let notified = notified::measure(&driver, budget)?;
     page.write("promises", &promises)?;
+    notified::report(&notified, page)?;
     by_length.report(page)?;
     by_hold.report(page)?;
     waits::report(&by_length, page)?;

@@ -28,6 +28,8 @@ pub(crate) struct Scene {
     pub(crate) workers: u32,
     pub(crate) hold_ms: u32,
     pub(crate) cycles: u32,
+    /// The workers notify each other when to poll.
+    pub(crate) is_notified: bool,
 }
 
 pub(crate) const FAIRLOCK: Contestant = Contestant {
@@ -82,6 +84,7 @@ impl Scene {
             workers,
             hold_ms,
             cycles: turns.div_ceil(workers),
+            is_notified: false,
         }
     }
 
@@ -100,6 +103,9 @@ impl Scene {
         ];
         for (flag, number) in numbers {
             flags.extend(number.map(|number| format!("{flag} {number}")));
+        }
+        if self.is_notified {
+            flags.push("--notify".to_owned());
         }
         if self.by != FAIRLOCK {
             flags.push(format!("--algorithm {}", self.by.algorithm.name()));

@@ -64,7 +64,7 @@ fn every_place_of_the_page_is_filled_and_every_picture_is_there() {
     let faults = faults(&docs());
     assert!(faults.is_empty(), "{faults:#?}");
     let page = fs::read_to_string(docs().join(PAGE)).unwrap();
-    assert_eq!((places(&page).len(), pictures(&page).len()), (9, 6));
+    assert_eq!((places(&page).len(), pictures(&page).len()), (10, 6));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn the_command_fills_an_empty_page_and_draws_all_pictures() {
         });
     fs::write(place.path().join(PAGE), empty).unwrap();
     let unfilled = faults(place.path());
-    assert_eq!(unfilled.len(), 9 + 6, "{unfilled:#?}");
+    assert_eq!(unfilled.len(), 10 + 6, "{unfilled:#?}");
 
     let mut command = driver("performance");
     command.arg("--check").arg("--docs").arg(place.path());

@@ -9,6 +9,8 @@ pub(crate) struct Course {
     started_ns: u64,
     grants: Vec<Grant>,
     pub(crate) turns: Vec<Turn>,
+    /// How many requests the workers sent, if they counted them.
+    pub(crate) requests: u64,
     /// How many turns the ledger refused.
     pub(crate) refused: usize,
     /// What went wrong, including the refusals.
@@ -21,6 +23,7 @@ impl Course {
             started_ns: now_ns(),
             grants: Vec::new(),
             turns: Vec::new(),
+            requests: 0,
             refused: 0,
             troubles: Vec::new(),
         }
@@ -32,6 +35,10 @@ impl Course {
             Line::Granted(grant) => Some(self.grant(grant)),
             Line::Turn(turn) => {
                 self.turns.push(turn);
+                None
+            }
+            Line::Sent(requests) => {
+                self.requests += requests;
                 None
             }
             Line::Refused(trouble) => {

@@ -8,6 +8,7 @@ use futures::future::{join, join_all, try_join_all};
 use tokio::process::Command;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::act::{Act, Means, ROUND_TRIP};
 use super::course::Course;
 use super::line::Line;
 use super::screen::Screen;
@@ -22,10 +23,15 @@ const MAX_AT_ONCE: usize = 1000;
 pub(crate) struct Crew(Vec<Member>);
 
 impl Crew {
-    pub(crate) fn start(&mut self, options: &Demo, stage: &Stage) -> Result<(), Failure> {
+    pub(crate) fn start(
+        &mut self,
+        options: &Demo,
+        act: &Act,
+        stage: &Stage,
+    ) -> Result<(), Failure> {
         let failed = |error| Failure::internal(format!("cannot start a worker: {error}"));
         for number in 1..=options.workers {
-            let command = command(number, options, stage).map_err(failed)?;
+            let command = command(number, options, act, stage).map_err(failed)?;
             self.0.push(Member::start(number, command).map_err(failed)?);
         }
         Ok(())
@@ -51,24 +57,33 @@ impl Crew {
         join(all, show(course, told, screen)).await.1
     }
 
-    /// Ends all workers at once. No worker is left when this returns.
+    /// Ends all workers at once. No worker is left when this returns, and others may be started.
     pub(crate) async fn dismiss(&mut self) {
         for member in &mut self.0 {
             // A worker that has already ended needs no kill.
             let _ = member.child.start_kill();
         }
         join_all(self.0.iter_mut().map(Member::end)).await;
+        self.0.clear();
     }
 }
 
-fn command(number: u32, options: &Demo, stage: &Stage) -> io::Result<Command> {
+fn command(number: u32, options: &Demo, act: &Act, stage: &Stage) -> io::Result<Command> {
     let mut command = Command::new(env::current_exe()?);
     command.args(["demo-worker", "--number", &number.to_string()]);
-    command.args(["--turns", &options.turns.to_string()]);
+    command.args(["--first", &act.first.to_string()]);
+    command.args(["--turns", &act.turns.to_string()]);
     command.args([
         "--hold",
         &humantime::format_duration(options.hold).to_string(),
     ]);
+    if act.means != Means::File {
+        let round_trip = humantime::format_duration(ROUND_TRIP);
+        command.args(["--round-trip", &round_trip.to_string()]);
+    }
+    if let Means::Notifications(notify) = act.means {
+        command.args(["--notify", &notify.to_string()]);
+    }
     // The terminal's interrupt reaches the demo alone, which then ends the workers.
     command.process_group(0);
     command.arg("--file").arg(stage.file());

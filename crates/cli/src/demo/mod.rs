@@ -1,10 +1,12 @@
 //! `fairlock demo`: processes contend for one lock, and the demo judges each turn.
 
+mod act;
 mod course;
 mod crew;
 mod ledger;
 mod line;
 mod report;
+mod saving;
 mod screen;
 mod signals;
 mod stage;
@@ -16,6 +18,8 @@ use futures::future::try_join;
 
 use crate::args::Demo;
 use crate::failure::{Failure, killed_by};
+use crate::notify::Notify;
+use act::Act;
 use crew::Crew;
 use report::Report;
 use screen::Screen;
@@ -67,14 +71,41 @@ async fn contest(
     crew: &mut Crew,
     screen: Screen,
 ) -> Result<ExitCode, Stop> {
+    let acts = Act::all(options);
     let ready = async {
-        stage.create_table().await?;
-        crew.start(options, stage)?;
-        crew.ready().await
+        options.notify.map_or(Ok(()), try_out)?;
+        stage.create_table().await
     };
     ready.await.map_err(Stop::Failed)?;
-    let course = crew.contend(&screen).await;
-    let report = Report::new(options, course, stage.ledger().tickets());
+    let mut courses = Vec::new();
+    for act in &acts {
+        let ready = async {
+            crew.start(options, act, stage)?;
+            crew.ready().await
+        };
+        ready.await.map_err(Stop::Failed)?;
+        if let Some(title) = act.title() {
+            screen.show(title.into());
+        }
+        courses.push(crew.contend(&screen).await);
+        crew.dismiss().await;
+    }
+    let turns = acts.iter().map(|act| act.turns).sum();
+    let report = Report::new(options, turns, courses, stage.ledger().tickets());
     screen.show(report.to_string());
     Ok(report.exit_code())
+}
+
+/// Fails if the workers could not listen there.
+fn try_out(notify: Notify) -> Result<(), Failure> {
+    match notify {
+        Notify::At(at) if at.port() != 0 => {
+            let host = at.ip();
+            let text = format!(
+                "--notify={at} is the address of one worker: say --notify={host}, for each to have a port of its own"
+            );
+            Err(Failure::misuse(text))
+        }
+        notify => notify.listen(true).map(drop),
+    }
 }

@@ -9,6 +9,7 @@ use fairlock_cli::contest::verdict::Verdict;
 
 use super::course::Course;
 use super::ledger::LedgerError;
+use super::saving::Saving;
 use crate::args::Demo;
 
 pub(crate) struct Report {
@@ -17,36 +18,42 @@ pub(crate) struct Report {
     /// Lines of the ledger.
     lines: usize,
     refused: usize,
+    /// With `--notify`.
+    saving: Option<Saving>,
     verdict: Verdict,
 }
 
 impl Report {
-    /// Makes the report. `tickets` are the tickets in the ledger.
+    /// Makes the report of the acts, in all of which together each worker wanted `wanted` turns. `ledger` has the ledger's tickets.
     pub(crate) fn new(
         options: &Demo,
-        mut course: Course,
+        wanted: u32,
+        mut courses: Vec<Course>,
         ledger: Result<Vec<u64>, LedgerError>,
     ) -> Report {
+        let saving = Saving::of(&courses);
+        let grants: Vec<_> = courses.iter_mut().flat_map(Course::tickets).collect();
+        let refused = courses.iter().map(|course| course.refused).sum();
+        let (mut turns, mut troubles) = (Vec::new(), Vec::new());
+        for course in courses {
+            turns.extend(course.turns);
+            troubles.extend(course.troubles);
+        }
         let tickets = ledger.unwrap_or_else(|error| {
-            course.troubles.push(error.to_string());
+            troubles.push(error.to_string());
             Vec::new()
         });
-        let disorder = disorder(&tickets, &course.tickets());
-        course.troubles.extend(disorder);
+        troubles.extend(disorder(&tickets, &grants));
         if options.plant_fault {
-            tally::plant_fault(&mut course.turns);
+            tally::plant_fault(&mut turns);
         }
-        let of = |worker| Tally::new(turns_of(worker, &course.turns));
+        let of = |worker| Tally::new(turns_of(worker, &turns));
         Report {
             tallies: (1..=options.workers).map(of).collect(),
             lines: tickets.len(),
-            refused: course.refused,
-            verdict: Verdict::new(
-                course.turns,
-                options.workers,
-                options.turns,
-                course.troubles,
-            ),
+            refused,
+            saving,
+            verdict: Verdict::new(turns, options.workers, wanted, troubles),
         }
     }
 
@@ -86,8 +93,10 @@ impl fmt::Display for Report {
             row(f, number, tally)?;
         }
         writeln!(f)?;
-        if let Some(handoffs) = self.verdict.tally.handoffs() {
-            writeln!(f, "handoffs  {handoffs}")?;
+        match (&self.saving, self.verdict.tally.handoffs()) {
+            (Some(saving), _) => writeln!(f, "{saving}")?,
+            (None, Some(handoffs)) => writeln!(f, "handoffs  {handoffs}")?,
+            (None, None) => {}
         }
         let (lines, refused) = (self.lines, self.refused);
         writeln!(f, "ledger      {lines} appended, {refused} refused")?;
@@ -117,6 +126,7 @@ mod tests {
             workers: 1,
             turns: 2,
             hold: Duration::ZERO,
+            notify: None,
             plant_fault: false,
         }
     }
@@ -146,13 +156,17 @@ mod tests {
         course
     }
 
+    fn report(course: Course, ledger: Result<Vec<u64>, LedgerError>) -> Report {
+        Report::new(&options(), 2, vec![course], ledger)
+    }
+
     fn is_good(course: Course, ledger: Result<Vec<u64>, LedgerError>) -> bool {
-        Report::new(&options(), course, ledger).verdict.is_good()
+        report(course, ledger).verdict.is_good()
     }
 
     #[test]
     fn turns_in_order_with_their_lines_in_the_ledger_are_good() {
-        let report = Report::new(&options(), course(), Ok(vec![7, 9]));
+        let report = report(course(), Ok(vec![7, 9]));
         assert!(report.verdict.is_good());
         let text = report.to_string();
         assert!(text.contains("worker 1        2 "), "{text}");
@@ -187,7 +201,7 @@ mod tests {
     fn a_worker_without_a_turn_has_a_row() {
         let mut none = course();
         none.turns.clear();
-        let text = Report::new(&options(), none, Ok(Vec::new())).to_string();
+        let text = report(none, Ok(Vec::new())).to_string();
         assert!(text.contains("worker 1        0\n"), "{text}");
     }
 }

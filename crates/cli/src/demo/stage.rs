@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fairlock::embedded::Engine;
-use fairlock::{LockClient, TableOptions};
+use fairlock::embedded::{Engine, Faults, Latency, Network};
+use fairlock::{LockClient, LockClientBuilder, TableOptions};
 use fairlock_cli::contest::causes::told;
 use tempfile::TempDir;
 
 use super::ledger::Ledger;
 use crate::failure::Failure;
+use crate::notify::Notify;
 
 /// Short, so that the other workers do not wait long for a killed worker.
 const LEASE: Duration = Duration::from_secs(5);
@@ -47,11 +48,40 @@ impl Stage {
 
 /// A client that behaves as if it were on a machine of its own.
 pub(crate) fn locks(file: &Path, owner: String) -> Result<LockClient, Failure> {
-    let engine = Engine::file(file).map_err(|error| failed(&error))?;
-    let builder = LockClient::builder(engine.client())
-        .owner(owner)
-        .lease_duration(LEASE);
-    builder.build().map_err(|error| failed(&error))
+    built(LockClient::builder(engine(file)?.client()), owner)
+}
+
+/// A network on which each request and its answer take that long together.
+pub(crate) fn network(file: &Path, round_trip: Duration) -> Result<Network, Failure> {
+    let slowed = Faults {
+        round_trip: Latency::Constant(round_trip),
+        ..Faults::default()
+    };
+    let network = Network::to(&engine(file)?);
+    Ok(network.with_exact_delays().faults(slowed))
+}
+
+/// The same client as that of [`locks`], over a network, and notified if there is an address for that.
+pub(crate) fn locks_over(
+    network: &Network,
+    owner: String,
+    notify: Option<Notify>,
+) -> Result<LockClient, Failure> {
+    let builder = LockClient::builder(network.client());
+    let builder = match notify {
+        Some(notify) => builder.notifier(notify.listen(true)?),
+        None => builder,
+    };
+    built(builder, owner)
+}
+
+fn engine(file: &Path) -> Result<Engine, Failure> {
+    Engine::file(file).map_err(|error| failed(&error))
+}
+
+fn built(builder: LockClientBuilder, owner: String) -> Result<LockClient, Failure> {
+    let built = builder.owner(owner).lease_duration(LEASE).build();
+    built.map_err(|error| failed(&error))
 }
 
 fn failed(error: &dyn std::error::Error) -> Failure {

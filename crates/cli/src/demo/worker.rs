@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use fairlock::embedded::Network;
 use fairlock::{FairLock, HeldLocks, LockClient, LockGuard, RecordWait};
 use fairlock_cli::contest::causes::told;
 use fairlock_cli::contest::monotonic::now_ns;
@@ -26,6 +27,10 @@ struct Worker {
     ledger: Ledger,
     locks: LockClient,
     lock: FairLock,
+    /// The same lock, for the worker to see the queue. Its requests are neither slowed down nor counted.
+    seen: FairLock,
+    /// Counts the requests for turns, where they are counted.
+    network: Option<Network>,
 }
 
 pub(crate) async fn work(options: DemoWorker) -> Result<ExitCode, Failure> {
@@ -42,18 +47,28 @@ pub(crate) async fn work(options: DemoWorker) -> Result<ExitCode, Failure> {
 impl Worker {
     fn new(options: DemoWorker) -> Result<Worker, Failure> {
         let owner = format!("worker {}", options.number);
-        let locks = stage::locks(&options.file, owner)?;
-        let lock = locks.fair_lock(LOCK);
+        let onlooker = stage::locks(&options.file, owner.clone())?;
+        let (locks, network) = match options.round_trip {
+            None => (onlooker.clone(), None),
+            Some(round_trip) => {
+                let network = stage::network(&options.file, round_trip)?;
+                let locks = stage::locks_over(&network, owner, options.notify)?;
+                (locks, Some(network))
+            }
+        };
         Ok(Worker {
             ledger: Ledger::at(options.ledger.clone()),
             options,
+            lock: lock(&locks)?,
+            seen: lock(&onlooker)?,
             locks,
-            lock: lock.map_err(|error| Failure::internal(told(&error)))?,
+            network,
         })
     }
 
     async fn run(self) {
-        for cycle in 1..=self.options.turns {
+        let first = self.options.first;
+        for cycle in first..first.saturating_add(self.options.turns) {
             match self.turn(cycle).await {
                 Ok(turn) => send(&Line::Turn(turn)),
                 Err(trouble) => send(&Line::Failed(self.named(cycle, &trouble))),
@@ -64,6 +79,9 @@ impl Worker {
             let number = self.options.number;
             let undone = format!("worker {number}: not done after {TO_FINISH:?}: {job}");
             send(&Line::Failed(undone));
+        }
+        if let Some(network) = &self.network {
+            send(&Line::Sent(network.counts().requests()));
         }
     }
 
@@ -102,7 +120,7 @@ impl Worker {
     }
 
     async fn grant(&self, ticket: u64, acquired_ns: u64) -> Result<Grant, String> {
-        let seen = self.lock.inspect().await;
+        let seen = self.seen.inspect().await;
         let seen = seen.map_err(|error| format!("cannot see the queue: {}", told(&error)))?;
         Ok(Grant {
             worker: self.options.number,
@@ -128,6 +146,11 @@ impl Worker {
     fn named(&self, cycle: u32, trouble: &str) -> String {
         format!("worker {}, cycle {cycle}: {trouble}", self.options.number)
     }
+}
+
+fn lock(locks: &LockClient) -> Result<FairLock, Failure> {
+    let lock = locks.fair_lock(LOCK);
+    lock.map_err(|error| Failure::internal(told(&error)))
 }
 
 /// Sends a line to the demo. If the parent is gone, it has closed this process's input as well, and that ends this process.

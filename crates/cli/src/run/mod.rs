@@ -116,7 +116,7 @@ async fn turn(
     let mut supervisor_handle = SupervisorHandle::start(&options)?;
     let mut asked = None;
     // Each iteration but the last ended because the user stopped this process while it waited.
-    let (locks, guard) = loop {
+    let (locks, guard, begun) = loop {
         let began = now();
         let locks = match opened(&options, held_up, &mut signals).await {
             Ok(locks) => locks,
@@ -153,9 +153,9 @@ async fn turn(
             _ => PARTING,
         };
         let over = match waited {
-            Ok(guard) => match supervisor_handle.claim(&guard.place_id()).await {
-                Ok(true) => break (locks, guard),
-                Ok(false) => None,
+            Ok(guard) => match turn::begin(&options, &guard, grace, &mut supervisor_handle).await {
+                Ok(Some(begun)) => break (locks, guard, begun),
+                Ok(None) => None,
                 Err(failure) => Some(Over::Refused(failure)),
             },
             Err(over) => Some(over),
@@ -168,13 +168,9 @@ async fn turn(
             return ended;
         }
     };
-    match Turn::start(&options, guard, grace, (signals, supervisor_handle)) {
-        Ok(turn) => turn.run(locks).await,
-        Err(failure) => {
-            locks.shutdown(HeldLocks::Release, PARTING).await;
-            Err(failure)
-        }
-    }
+    let report = begun.report;
+    let turn = Turn::new(&options, guard, begun, (signals, supervisor_handle));
+    turn.run(report, locks).await
 }
 
 /// How this process ends after the wait has ended. Returns `None` if the process was stopped and then continued, so that it waits again.

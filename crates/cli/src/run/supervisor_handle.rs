@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairlock::PlaceId;
+use rustix::io::Errno;
 use rustix::net::{
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, send, sendmsg, shutdown,
 };
@@ -24,8 +25,17 @@ use crate::ipc::{Order, Report};
 use crate::process_tree;
 use crate::signals;
 
-/// How often `claim` checks that the supervisor, whose answer it awaits, is not stopped.
+/// How often `begin` checks that the supervisor, whose answer it awaits, is not stopped.
 const WAKES: Duration = Duration::from_millis(100);
+
+/// What the supervisor answered to the order to start the command.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Answer {
+    /// It gave the place up, because this process was stopped. The command was not started.
+    GivenUp,
+    /// The first report about the command. `None` if the supervisor was killed: then the command may run.
+    Begun(Option<Report>),
+}
 
 /// The supervisor of one `fairlock run`.
 pub(super) struct SupervisorHandle {
@@ -79,30 +89,36 @@ impl SupervisorHandle {
         self.line.tell(order);
     }
 
-    /// Whether the command may start at this place. Returns `false` if the supervisor gave the place up, because this process was stopped.
-    pub(super) async fn claim(&mut self, place: &PlaceId) -> Result<bool, Failure> {
-        self.tell(&Order::Place(Some(place.to_string())));
-        self.tell(&Order::Claim);
+    /// Starts the command through the supervisor, if it has not given this place up. If the command has begun, this process holds neither
+    /// the command's input nor its output any more, so that the processes at the other ends see them close when the command ends.
+    pub(super) async fn begin(
+        &mut self,
+        place: &PlaceId,
+        start: &Order,
+    ) -> Result<Answer, Failure> {
+        let failed = |error| Failure::internal(format!("cannot start the command: {error}"));
+        // Both orders go at once: the command waits for one message, and for no answer.
+        let orders = format!("{}\n{start}\n", Order::Place(Some(place.to_string())));
+        let mut is_sent = false;
         let mut tick = interval(WAKES);
+        // Each iteration but the last sends the orders, or finds that a supervisor that was stopped has not read the orders before these.
         loop {
+            if !is_sent {
+                is_sent = send_with_files(&self.line.0, &orders)?;
+            }
             tokio::select! {
                 biased;
                 report = self.reports.recv() => match report {
-                    Some(Report::Claimed) => return Ok(true),
-                    Some(Report::GivenUp) => return Ok(false),
-                    Some(_) => {}
-                    None => return Err(Failure::internal("the supervisor was killed, so the command was not started")),
+                    Some(Report::GivenUp) => return Ok(Answer::GivenUp),
+                    None if !is_sent => return Err(not_started()),
+                    report => {
+                        let_go_of_files().map_err(failed)?;
+                        return Ok(Answer::Begun(report));
+                    }
                 },
                 _ = tick.tick() => self.wake(),
             }
         }
-    }
-
-    /// Starts the command through the supervisor. From here on this process holds neither the command's input nor its output, so that the
-    /// processes at the other ends see them close when the command ends.
-    pub(super) fn begin(&self, start: &Order) -> Result<(), Failure> {
-        let failed = |error| Failure::internal(format!("cannot start the command: {error}"));
-        hand_over_files(&self.line.0, start).map_err(failed)
     }
 
     /// Continues the supervisor if it was stopped: a stopped supervisor could not end the command.
@@ -136,25 +152,35 @@ fn supervisor(options: &Run) -> Command {
     supervisor
 }
 
-fn hand_over_files(control: &UnixStream, order: &Order) -> std::io::Result<()> {
+fn not_started() -> Failure {
+    Failure::internal("the supervisor was killed, so the command was not started")
+}
+
+/// Sends the orders, with standard input and output for the command. Returns `false` if the supervisor must read other orders first.
+fn send_with_files(control: &UnixStream, orders: &str) -> Result<bool, Failure> {
     let (input, output) = (std::io::stdin(), std::io::stdout());
     let files = [input.as_fd(), output.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut sent = SendAncillaryBuffer::new(&mut space);
     sent.push(SendAncillaryMessage::ScmRights(&files));
-    let line = format!("{order}\n");
-    let mut rest = line.as_bytes();
-    let first = sendmsg(
-        control,
-        &[IoSlice::new(rest)],
-        &mut sent,
-        SendFlags::NOSIGNAL,
-    )?;
+    let mut rest = orders.as_bytes();
+    // Does not block, because a supervisor that is stopped must be continued first.
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    let first = match sendmsg(control, &[IoSlice::new(rest)], &mut sent, flags) {
+        Ok(first) => first,
+        Err(Errno::AGAIN) => return Ok(false),
+        Err(_) => return Err(not_started()),
+    };
     rest = &rest[first..];
     // Each iteration sends some of the rest.
     while !rest.is_empty() {
-        rest = &rest[send(control, rest, SendFlags::NOSIGNAL)?..];
+        let next = send(control, rest, SendFlags::NOSIGNAL).map_err(|_| not_started())?;
+        rest = &rest[next..];
     }
+    Ok(true)
+}
+
+fn let_go_of_files() -> std::io::Result<()> {
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
     rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
     Ok(())

@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Interval, interval, sleep};
 
-use super::supervisor_handle::SupervisorHandle;
+use super::supervisor_handle::{Answer, SupervisorHandle};
 use super::{Ended, PARTING, nesting, stop};
 use crate::args::Run;
 use crate::failure::{Failure, INTERNAL, LOST, killed_by, say};
@@ -67,6 +67,48 @@ pub(super) struct Turn {
     stopped: Option<Duration>,
 }
 
+/// A command that was started.
+pub(super) struct Begun {
+    /// The first report about it. `None` if the supervisor was killed.
+    pub(super) report: Option<Report>,
+    deadline: Deadline,
+    grace: Duration,
+    file: Option<Known>,
+}
+
+/// Starts the command. Returns `None` if the supervisor gave the place up, because this process was stopped.
+pub(super) async fn begin(
+    options: &Run,
+    guard: &LockGuard,
+    grace: Duration,
+    supervisor_handle: &mut SupervisorHandle,
+) -> Result<Option<Begun>, Failure> {
+    let ticket = guard.ticket();
+    let variables = [
+        ("FAIRLOCK_LOCK", guard.name().to_owned()),
+        ("FAIRLOCK_TICKET", ticket.to_string()),
+        (nesting::VARIABLE, nesting::with(options, ticket)?),
+    ];
+    // Before the command can delete the file.
+    let file = options.place.local.as_deref().and_then(Known::of);
+    let deadline = deadline(guard, options.lease, grace);
+    let environment = variables.map(|(name, value)| (name.to_owned(), value));
+    let start = Order::Start {
+        deadline,
+        environment: environment.to_vec(),
+    };
+    let answer = supervisor_handle.begin(&guard.place_id(), &start).await?;
+    Ok(match answer {
+        Answer::GivenUp => None,
+        Answer::Begun(report) => Some(Begun {
+            report,
+            deadline,
+            grace,
+            file,
+        }),
+    })
+}
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
@@ -79,41 +121,28 @@ enum End {
 }
 
 impl Turn {
-    pub(super) fn start(
+    pub(super) fn new(
         options: &Run,
         guard: LockGuard,
-        grace: Duration,
+        begun: Begun,
         (signals, supervisor_handle): (UnboundedReceiver<Caught>, SupervisorHandle),
-    ) -> Result<Turn, Failure> {
-        let deadline = deadline(&guard, options.lease, grace);
-        let ticket = guard.ticket();
-        let variables = [
-            ("FAIRLOCK_LOCK", guard.name().to_owned()),
-            ("FAIRLOCK_TICKET", ticket.to_string()),
-            (nesting::VARIABLE, nesting::with(options, ticket)?),
-        ];
-        supervisor_handle.begin(&Order::Start {
-            deadline,
-            environment: variables
-                .map(|(name, value)| (name.to_owned(), value))
-                .to_vec(),
-        })?;
+    ) -> Turn {
         let beat = (options.lease / 40).min(Duration::from_millis(250));
-        Ok(Turn {
+        Turn {
             lock: guard.name().to_owned(),
             program: program(options),
             supervisor_handle,
-            told: deadline.kill,
+            told: begun.deadline.kill,
             tick: interval(beat),
             lease: options.lease,
-            grace,
+            grace: begun.grace,
             lost_code: options.lost_exit_code,
             guard,
             signals,
             pid: 0,
             loss: None,
             place: options.place.clone(),
-            file: options.place.local.as_deref().and_then(Known::of),
+            file: begun.file,
             ticked: now(),
             stood_still: None,
             is_in_danger: false,
@@ -122,11 +151,15 @@ impl Turn {
             is_ended: false,
             is_interrupted: false,
             stopped: None,
-        })
+        }
     }
 
-    pub(super) async fn run(mut self, locks: LockClient) -> Result<Ended, Failure> {
-        let end = self.watch().await;
+    pub(super) async fn run(
+        mut self,
+        first: Option<Report>,
+        locks: LockClient,
+    ) -> Result<Ended, Failure> {
+        let end = self.watch(first).await;
         match end {
             End::Unguarded => self.end_unguarded().await,
             End::Killed(SIGINT) => self.is_interrupted = self.was_interrupted().await,
@@ -135,24 +168,20 @@ impl Turn {
         self.conclude(end, locks).await
     }
 
-    /// Watches the command. Ends when the command or the supervisor ends, or when the supervisor is overdue.
-    async fn watch(&mut self) -> End {
+    /// Watches the command, of which the first report has come. Ends when the command or the supervisor ends, or when the supervisor is
+    /// overdue.
+    async fn watch(&mut self, first: Option<Report>) -> End {
         let lost = self.guard.lost();
         tokio::pin!(lost);
+        if let Some(end) = self.note(first) {
+            return end;
+        }
         loop {
             tokio::select! {
                 biased;
                 lost = &mut lost, if self.loss.is_none() => self.lose_by(&lost.reason),
-                report = self.supervisor_handle.reports.recv() => match report {
-                    None => return End::Unguarded,
-                    Some(Report::Exited(code)) => return End::Exited(code),
-                    Some(Report::Killed(signal)) => return End::Killed(signal),
-                    Some(Report::Failed(reason)) => return End::Failed(reason),
-                    Some(Report::Started(pid)) => self.pid = pid,
-                    Some(Report::Ending) => self.is_ended = true,
-                    Some(Report::Stopped) => self.stop_too(),
-                    // These reports are about the time before the command started.
-                    Some(Report::Claimed | Report::GivenUp) => {}
+                report = self.supervisor_handle.reports.recv() => if let Some(end) = self.note(report) {
+                    return end;
                 },
                 Some(caught) = self.signals.recv() => self.hear(caught).await,
                 _ = self.tick.tick() => {
@@ -169,6 +198,22 @@ impl Turn {
                 }
             }
         }
+    }
+
+    /// Handles a report of the supervisor, or the end of its reports. Returns how the command ended, if it has.
+    fn note(&mut self, report: Option<Report>) -> Option<End> {
+        match report {
+            None => return Some(End::Unguarded),
+            Some(Report::Exited(code)) => return Some(End::Exited(code)),
+            Some(Report::Killed(signal)) => return Some(End::Killed(signal)),
+            Some(Report::Failed(reason)) => return Some(End::Failed(reason)),
+            Some(Report::Started(pid)) => self.pid = pid,
+            Some(Report::Ending) => self.is_ended = true,
+            Some(Report::Stopped) => self.stop_too(),
+            // This report is about the time before the command started.
+            Some(Report::GivenUp) => {}
+        }
+        None
     }
 
     fn lose_by(&mut self, reason: &LossReason) {

@@ -65,10 +65,8 @@ pub(crate) fn guard(options: Supervisor) -> Result<ExitCode, Failure> {
 /// What the supervisor is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// `fairlock run` waits for the lock.
+    /// `fairlock run` waits for the lock, or has just been granted it.
     Waiting,
-    /// `fairlock run` holds the lock, and the command is about to start.
-    Claimed,
     /// The command runs, and the lease has been renewed in time so far.
     Guarding,
     /// All processes of the command were told to end. Any that are left at `kill` are killed.
@@ -120,7 +118,7 @@ impl Watch {
                 self.phase = Phase::Over;
             }
             match self.phase {
-                Phase::Waiting | Phase::Claimed | Phase::Over if self.is_alone => {
+                Phase::Waiting | Phase::Over if self.is_alone => {
                     self.standing.give_up(&self.options.place);
                     return Ok(());
                 }
@@ -149,7 +147,7 @@ impl Watch {
             Phase::Ending { .. } | Phase::Killing => Some(AGAIN),
             Phase::Waiting if self.standing.is_somewhere() => Some(POLL_INTERVAL),
             Phase::Guarding if self.is_stopped => Some(POLL_INTERVAL),
-            Phase::Waiting | Phase::Claimed | Phase::Guarding | Phase::Over => None,
+            Phase::Waiting | Phase::Guarding | Phase::Over => None,
         };
         let at_most = at_most.map(|span| Timespec {
             tv_sec: 0,
@@ -200,19 +198,13 @@ impl Watch {
     fn obey(&mut self, order: Order) -> std::io::Result<()> {
         match order {
             Order::Place(place) => {
-                // `fairlock run` waits again, or has nothing to do any more.
-                if self.standing.note_place(place) && self.phase == Phase::Claimed {
-                    self.phase = Phase::Waiting;
-                }
+                self.standing.note_place(place);
                 Ok(())
             }
-            Order::Claim if self.standing.is_given_up() => {
+            // `fairlock run` keeps its own copies of the files, and waits again.
+            Order::Start { .. } if self.standing.is_given_up() => {
+                self.files = None;
                 self.tell(Report::GivenUp);
-                Ok(())
-            }
-            Order::Claim => {
-                self.phase = Phase::Claimed;
-                self.tell(Report::Claimed);
                 Ok(())
             }
             Order::Start {
@@ -293,7 +285,7 @@ impl Watch {
                 };
                 return self.set_timer();
             }
-            Phase::Waiting | Phase::Claimed | Phase::Killing | Phase::Over => return Ok(()),
+            Phase::Waiting | Phase::Killing | Phase::Over => return Ok(()),
         }
         self.tell(Report::Ending);
         process_tree::signal(Signal::TERM);
@@ -367,7 +359,7 @@ impl Watch {
         match self.phase {
             Phase::Guarding => child.end.is_some(),
             Phase::Ending { .. } | Phase::Killing => child.end.is_some() && child.is_childless,
-            Phase::Waiting | Phase::Claimed | Phase::Over => false,
+            Phase::Waiting | Phase::Over => false,
         }
     }
 

@@ -24,14 +24,12 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    /// Records a place from its text, or `None`. Returns whether the place has changed.
-    pub(super) fn note_place(&mut self, place: Option<String>) -> bool {
+    /// Records a place from its text, or `None`.
+    pub(super) fn note_place(&mut self, place: Option<String>) {
         let place = place.and_then(|text| text.parse().ok());
-        let has_moved = place != self.place;
-        if has_moved {
+        if place != self.place {
             (self.place, self.is_given_up) = (place, false);
         }
-        has_moved
     }
 
     /// Whether there is a place to give up.

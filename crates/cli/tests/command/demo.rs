@@ -158,6 +158,52 @@ fn a_planted_fault_fails_the_demo() {
 }
 
 #[test]
+fn a_notified_demo_polls_first_and_shows_what_was_saved() {
+    let flags = ["--workers", "3", "--turns", "5", "--hold", "200ms"];
+    let ended = run(&[&flags[..], &["--notify"]].concat());
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    assert_eq!(
+        last_line(&ended),
+        "3 workers, 18 turns: 0 overlaps, 0 out of order"
+    );
+    assert_eq!(grants(&ended).len(), 18, "{}", text(&ended));
+    let place = |told: &str| ended.lines.iter().position(|line| line == told);
+    let notified = place("The workers notify each other when to poll:");
+    assert_eq!(place("The workers poll:"), Some(0), "{}", text(&ended));
+    assert_eq!(notified, Some(10), "{}", text(&ended));
+    let row = |name: &str| {
+        let row = ended.lines.iter().find_map(|line| line.strip_prefix(name));
+        let numbers = row.unwrap_or_default().split_whitespace();
+        numbers.map(|word| word.parse().unwrap()).collect()
+    };
+    let requests: Vec<f64> = row("requests a turn ");
+    let handoffs: Vec<f64> = row("handoff p50, in round trips of 10ms ");
+    assert_eq!((requests.len(), handoffs.len()), (2, 2), "{}", text(&ended));
+    // A waiter that polls does so about every twentieth of a hold, and a waiter that is notified once or twice.
+    assert!(requests[1] < requests[0], "{}", text(&ended));
+    let told = "With notifications, a turn took ";
+    let told = ended.lines.iter().filter(|line| line.starts_with(told));
+    assert_eq!(told.count(), 1, "{}", text(&ended));
+}
+
+#[test]
+fn a_demo_that_is_not_notified_says_nothing_of_a_saving() {
+    let ended = run(&["--workers", "2", "--turns", "2", "--hold", "0s"]);
+    assert!(!text(&ended).contains("otif"), "{}", text(&ended));
+}
+
+#[test]
+fn a_notified_demo_with_a_fault_fails_too() {
+    let flags = ["--workers", "2", "--turns", "1", "--hold", "5ms"];
+    let ended = run(&[&flags[..], &["--notify", "--plant-fault"]].concat());
+    assert_eq!(ended.status.code(), Some(1), "{}", text(&ended));
+    assert_eq!(
+        last_line(&ended),
+        "2 workers, 4 turns: 1 overlap, 1 out of order"
+    );
+}
+
+#[test]
 fn a_worker_that_is_killed_is_named_and_fails_the_demo_and_the_others_go_on() {
     let demo = start(&["--workers", "3", "--turns", "4", "--hold", "300ms"]);
     demo.next_line();
@@ -241,13 +287,17 @@ fn workers_do_not_outlive_a_demo_that_is_killed() {
 #[test]
 fn bad_input_is_told_and_never_runs() {
     let one_turn = ["--plant-fault", "--workers", "1", "--turns", "1"];
-    let wrong: [(&[&str], &str); 6] = [
+    let wrong: [(&[&str], &str); 9] = [
         (&["--workers", "0"], "--workers"),
         (&["--workers", "101"], "--workers"),
         (&["--turns", "many"], "--turns"),
         (&["--hold", "soon"], "--hold"),
         (&one_turn, "--plant-fault needs at least two turns"),
         (&["--colour"], "--colour"),
+        (&["--notify=nowhere"], "--notify"),
+        (&["--notify=127.0.0.1:7001"], "say --notify=127.0.0.1,"),
+        // An address for documentation, which no host has.
+        (&["--notify=192.0.2.1"], "cannot be notified at 192.0.2.1"),
     ];
     for (flags, told) in wrong {
         let ended = run(flags);

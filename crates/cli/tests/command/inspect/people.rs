@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fairlock::embedded::Engine;
 use fairlock::embedded::Network;
-use fairlock::{Clock, LockClient, RecordWait};
+use fairlock::{Clock, LockClient, RecordWait, UdpNotifier};
 use fairlock_testkit::real_time;
 use serde_json::Value;
 
@@ -57,6 +57,49 @@ fn the_holder_and_the_queue_behind_it_are_shown_in_order() {
         assert_eq!(words(bob), ["1st", &tickets[0], "bob", "successor"]);
         assert_eq!(words(carol), ["2nd", &tickets[1], "carol", "waiting"]);
     }));
+}
+
+#[test]
+fn whose_client_can_be_notified_is_shown_and_a_check_notes_where_only_some_can() {
+    let home = Home::with_table();
+    real_time(async {
+        let notified = |owner: &str| {
+            let notifier = UdpNotifier::bind("127.0.0.1:0").unwrap();
+            let builder = home.builder().owner(owner).notifier(notifier);
+            builder.build().unwrap()
+        };
+        let (alice, carol) = (notified("alice"), notified("carol"));
+        let guard = hold(&alice, "a").await;
+        let bob = wait_behind(0, &home.host("bob"), "a").await;
+        let carol = wait_behind(1, &carol, "a").await;
+        let shown = run(&home, &["show", "a", "--local", "locks.db"]).await;
+        let shown: Vec<_> = shown.assert_done().lines().collect();
+        let holder = format!(
+            "a: held by alice with ticket {}, notifiable",
+            guard.ticket()
+        );
+        assert_eq!(shown[0], holder);
+        let are_notifiable: Vec<_> = shown.iter().map(|line| line.contains(", notif")).collect();
+        assert_eq!(
+            are_notifiable,
+            [true, false, false, false, false, false, true],
+            "{shown:?}"
+        );
+        let line = ["show", "--json", "a", "--local", "locks.db"];
+        let lock = &parsed(&run(&home, &line).await)[0];
+        assert_a_documented_lock(lock);
+        let are_notifiable = [&lock["holder"], &lock["queue"][0], &lock["queue"][1]];
+        let are_notifiable = are_notifiable.map(|who| who["is_notifiable"].as_bool());
+        assert_eq!(are_notifiable, [Some(true), Some(false), Some(true)]);
+        let check = run(&home, &["table", "check", "--local", "locks.db"]).await;
+        assert_eq!(
+            check.assert_done(),
+            "note: 1 of 3 places at `a` cannot be notified: the waiter behind each polls: run their commands with \
+             `--notify` too\n"
+        );
+        bob.abort();
+        carol.abort();
+    });
 }
 
 /// The process of the lease may be gone, so the lease's name tells which client holds the lock.

@@ -42,6 +42,7 @@ pub(crate) fn is(value: &Value, kind: &str) -> bool {
         "null" => value.is_null(),
         "string" => value.is_string(),
         "number" => value.is_u64(),
+        "boolean" => value.is_boolean(),
         "time" => value.as_str().is_some_and(is_time),
         "object of strings" => value
             .as_object()

@@ -315,6 +315,21 @@ fn whoever_waits_without_a_supervisor_waits_no_longer() {
     assert!(!home.path().join("ran").exists());
 }
 
+#[test]
+fn a_supervisor_that_was_stopped_during_the_wait_starts_the_command() {
+    let home = home();
+    let first = Running::start(home.path(), &[], "echo $$ > pid; sleep 60");
+    let holder = first.pid_in("pid");
+    let second = Running::start(home.path(), &["--wait", "infinite"], "touch ran");
+    until("a queue", || has_a_successor(home.path()));
+    kill_process(supervisor_below(second.pid()), Signal::STOP).unwrap();
+    kill_process(holder, Signal::TERM).unwrap();
+    let (code, _, err) = second.end();
+    assert_eq!(code, 0, "{err}");
+    assert!(home.path().join("ran").exists());
+    drop(first);
+}
+
 /// The only child of a process that waits.
 fn supervisor_below(parent: Pid) -> Pid {
     let children = format!("/proc/{0}/task/{0}/children", parent.as_raw_pid());
