@@ -490,6 +490,7 @@ fn a_check_changes_nothing_whatever_is_in_the_table() {
 fn a_lock_of_which_only_some_places_can_be_notified_is_a_note() {
     virtual_time(async {
         let (lab, post) = (Lab::new().await, Post::seeded(1));
+        lab.switch_ttl_on().await;
         let onlooker = lab.host();
         let found = async || onlooker.locks.check_table().await.unwrap();
         let notified = || lab.host_with(|builder| builder.notifier(post.notifier()));
@@ -516,6 +517,7 @@ fn a_lock_of_which_only_some_places_can_be_notified_is_a_note() {
 fn a_lock_of_which_no_place_can_be_notified_is_as_it_should_be() {
     virtual_time(async {
         let lab = Lab::new().await;
+        lab.switch_ttl_on().await;
         let hosts = lab.hosts_with_slots(2, 4);
         let guard = acquire(&hosts[0]).await;
         let waiting = waits(&lab, &hosts[1]).await;

@@ -89,8 +89,8 @@ impl SupervisorHandle {
         self.line.tell(order);
     }
 
-    /// Starts the command through the supervisor, if it has not given this place up. If the command has begun, this process holds neither
-    /// the command's input nor its output any more, so that the processes at the other ends see them close when the command ends.
+    /// Starts the command through the supervisor, if it has not given this place up. Once the command has begun, this process holds neither
+    /// its input nor its output. So the processes at the other ends see them close when the command ends.
     pub(super) async fn begin(
         &mut self,
         place: &PlaceId,
