@@ -107,10 +107,9 @@ const DRIFT_SHARE: u32 = 50;
 const MAX_RETENTION: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// How often the first successor polls by default, unless a whole heartbeat is shorter. No request to DynamoDB takes much less.
 const MIN_POLL: Duration = Duration::from_millis(2);
-/// A shorter lease cannot be kept over any network.
 /// The longest name and the longest reason in a notice, in bytes. Each notice stays on the lock item until the next.
 pub(crate) const MAX_NOTICE: usize = 128;
-
+/// A shorter lease cannot be kept over any network.
 const MIN_LEASE: Duration = Duration::from_millis(50);
 /// With more successors, the lock item becomes larger than the rows that it saves. Every write of the item is charged by the KB.
 pub(crate) const MAX_SLOTS: usize = 16;

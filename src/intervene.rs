@@ -8,11 +8,14 @@ use crate::config::{MAX_NOTICE, unusable};
 use crate::error::{Error, Holder, Invalid};
 use crate::hold;
 use crate::name::LockName;
-use crate::state::Participant;
-use crate::store::Failure;
+use crate::state::{Participant, Stage};
+use crate::store::{Failure, RetryPolicy};
 use fairlock_protocol::entry::Entry;
-use fairlock_protocol::item::{ItemPosition, LockItem, Notice};
+use fairlock_protocol::item::{ItemPosition, LockItem, Notice, RowState};
 use fairlock_protocol::ticket::Ticket;
+
+/// How often the holders of a lock are asked that changes hands meanwhile.
+const ROUNDS: usize = 5;
 
 /// What became of a place that was to be [broken](LockClient::break_hold).
 ///
@@ -36,7 +39,8 @@ pub enum BreakOutcome {
         /// The holder now, if there is one.
         next: Option<Holder>,
     },
-    /// The place is still there, and is not as it was seen: its owner has renewed it, or it has moved up in the queue. Nothing was changed.
+    /// The place is still there, and is not as it was seen: its owner has renewed it, or a waiter has become the holder or has been given a
+    /// slot. It keeps its place.
     Changed,
     /// The place was gone before.
     Gone,
@@ -52,8 +56,10 @@ impl LockClient {
     /// owner name of this client and the `reason`, of 128 bytes at the most. Of a longer name the first 128 bytes are told. Prefer
     /// [`ask_to_yield`](Self::ask_to_yield) where the holder can answer.
     ///
-    /// Removes exactly what was seen, by one conditional write. If the owner has renewed the place since, nothing is changed, and the outcome
-    /// is [`BreakOutcome::Changed`]. A waiter that is alive learns of it by its next poll or renewal, and draws another ticket. So does a successor. The callers
+    /// Removes exactly what was seen, on the condition of its nonce, ticket and beat. If the owner has renewed the place since, or a waiter has
+    /// become the holder, the place stays, and the outcome is [`BreakOutcome::Changed`]. One case is not seen: a first successor behind
+    /// readers, which the last reader lets in at that very moment. A later break replaces the reason of an earlier one, which a holder that
+    /// has not renewed since is then not told. A waiter without a slot is told no reason. A waiter that is alive learns of it by its next poll or renewal, and draws another ticket. So does a successor. The callers
     /// of a client that form a batch have one place, which goes as a whole. Costs two requests, and four for a waiter without a slot.
     ///
     /// # Cancel safety
@@ -96,7 +102,7 @@ impl LockClient {
 
     /// Asks all who hold the lock now to give way. Each sees the request with its next renewal, after a heartbeat at the most, as
     /// [`LockGuard::yield_requested`](crate::LockGuard::yield_requested), and may heed it or not. Takes nothing from anybody. Returns how
-    /// many places hold the lock, or zero if it is free, and then asks nobody.
+    /// many places were asked: zero if nobody holds the lock, or if it changed hands again and again meanwhile.
     ///
     /// The newest request stands on the lock item. A later one replaces it, also for a holder that has not seen it yet. Costs two requests.
     ///
@@ -178,20 +184,20 @@ impl ClientInner {
             Some(ItemPosition::Has(at, entry)) => (at, entry),
             Some(ItemPosition::Successor(index, entry)) => (item.at_successor(index), entry),
             None if seen.ticket > item.watermark => {
-                let place = seen.place_id_in(name);
-                self.give_up_place(name, &place).await?;
-                let next = hold::shown(&item);
-                return Ok(BreakOutcome::Broken { next });
+                return self.break_row(name, seen, &policy).await;
             }
             None => return Ok(BreakOutcome::Gone),
         };
+        let holds = matches!(position, Some(ItemPosition::Has(..)));
+        // A waiter that has become the holder since is at work.
+        if holds != (seen.stage == Stage::Holder) {
+            return Ok(BreakOutcome::Changed);
+        }
         if entry.beat != seen.beat {
             return Ok(BreakOutcome::Changed);
         }
-        let (place, notice) = (
-            (at, entry, matches!(position, Some(ItemPosition::Has(..)))),
-            self.notice(seen.first(), seen.ticket, reason),
-        );
+        let notice = self.notice(seen.first(), seen.ticket, reason);
+        let place = (at, entry, holds);
         tracing::warn!(lock = %name, ticket = %entry.ticket, owner = %entry.owner, reason = notice.reason, "breaks a place");
         let write = || self.store.break_place(name, &item, place, &notice);
         let answer = self.store.retry(&policy, write).await?.value;
@@ -225,23 +231,62 @@ impl ClientInner {
         self.admit(name, after);
     }
 
+    /// Breaks the place of a waiter without a slot. Its owner is told no reason: it finds its row void.
+    async fn break_row(
+        &self,
+        name: &LockName,
+        seen: &Participant,
+        policy: &RetryPolicy,
+    ) -> Result<BreakOutcome, Failure> {
+        let tickets = (seen.ticket, seen.tickets);
+        let void = || self.store.break_row(name, tickets, seen.nonce, seen.beat);
+        let answer = self.store.retry(policy, void).await?.value;
+        let is_applied = answer.is_applied();
+        match answer.shown().map(|row| row.state) {
+            Some(RowState::Waiting(entry)) if entry.nonce == seen.nonce => {
+                return Ok(BreakOutcome::Changed);
+            }
+            Some(RowState::Void(Some(nonce))) if nonce == seen.nonce => {}
+            _ => return Ok(BreakOutcome::Gone),
+        }
+        // No poll that saw the row as it was can give the ticket a slot after this. If one did so before, the item shows it.
+        let leave = || self.store.leave(name, seen.ticket);
+        let item = self.store.retry(policy, leave).await?.value.shown();
+        let there = |item: &LockItem| item.position_of_place(seen.nonce, seen.ticket).is_some();
+        Ok(match item {
+            Some(item) if there(&item) => BreakOutcome::Changed,
+            Some(item) if is_applied => BreakOutcome::Broken {
+                next: hold::shown(&item),
+            },
+            _ => BreakOutcome::Gone,
+        })
+    }
+
+    /// Each round of the loop but the last has seen that the lock changed hands between the read and the write.
     async fn ask(&self, name: &LockName, reason: String) -> Result<usize, Failure> {
         let policy = self.policy_of_few(self.closed.clone());
-        let read = || self.store.read_lock(name);
-        let Some(item) = self.store.retry(&policy, read).await?.value else {
-            return Ok(0);
-        };
-        let tickets = item.holders().map(|holder| (holder.first(), holder.ticket));
-        let Some((from, to)) =
-            tickets.reduce(|(from, to), (first, last)| (from.min(first), to.max(last)))
-        else {
-            return Ok(0);
-        };
-        let name = &name.with_permits(item.permits);
-        let notice = self.notice(from, to, reason);
-        let ask = || self.store.ask(name, &notice);
-        self.store.retry(&policy, ask).await?;
-        Ok(item.holders().count())
+        for _ in 0..ROUNDS {
+            let read = || self.store.read_lock(name);
+            let Some(item) = self.store.retry(&policy, read).await?.value else {
+                break;
+            };
+            let tickets = item.holders().map(|holder| (holder.first(), holder.ticket));
+            let all = tickets.reduce(|(from, to), (first, last)| (from.min(first), to.max(last)));
+            let Some((from, to)) = all else { break };
+            let name = &name.with_permits(item.permits);
+            let notice = self.notice(from, to, reason.clone());
+            let ask = || self.store.ask(name, &notice);
+            let answer = self.store.retry(&policy, ask).await?.value;
+            let item = answer.is_applied().then(|| answer.shown()).flatten();
+            let asked = item.map_or(0, |item| {
+                let asked = item.holders().filter(|holder| notice.is_for(holder.ticket));
+                asked.count()
+            });
+            if asked > 0 {
+                return Ok(asked);
+            }
+        }
+        Ok(0)
     }
 }
 

@@ -366,11 +366,6 @@ impl Participant {
         self.ticket.first_of(self.tickets)
     }
 
-    /// The name of its place in this lock.
-    pub(crate) fn place_id_in(&self, name: &LockName) -> PlaceId {
-        PlaceId::of(name, self.nonce, (self.ticket, self.tickets), self.permits)
-    }
-
     fn has(&self, ticket: Ticket) -> bool {
         (self.first()..=self.ticket).contains(&ticket)
     }

@@ -30,7 +30,7 @@ use crate::notify::Notifications;
 use crate::offer::Offer;
 use crate::slots::{Ended, Slots};
 use crate::store::{Attempt, Failure, RetryPolicy, Store};
-use fairlock_protocol::item::{LockItem, TicketRow};
+use fairlock_protocol::item::{At, LockItem, TicketRow};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::PollSchedule;
 use fairlock_protocol::place::Place;
@@ -336,7 +336,9 @@ impl ClientInner {
                 self.saw(&hold.name, item);
                 let slots = self.store.config().slots;
                 self.directory.note_handoff(&hold.name, item, slots);
-                if let Some(next) = item.first_holder() {
+                // Beside other holders, the next one may have held the lock before.
+                let is_alone = matches!(hold.footing().at, At::Slot(_)) && item.sharers.is_empty();
+                if let Some(next) = item.first_holder().filter(|_| is_alone) {
                     let (next, now) = (next.first(), self.store.now());
                     self.directory.handed_off(&hold.name, next, held, now);
                 }

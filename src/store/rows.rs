@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairlock_protocol::entry::{Entry, ServerTime};
+use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
 use fairlock_protocol::item::{LockItem, RowState, TicketRow};
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::{RowChange, RowWrite};
@@ -54,6 +54,18 @@ impl Store {
     pub(crate) async fn void_dead(&self, name: &LockName, dead: &Entry) -> Answer {
         self.write_row(name, dead.ticket, RowWrite::void_dead(dead))
             .await
+    }
+
+    /// Makes the tickets of a waiter's row void that is as it was seen, though its owner may be alive.
+    pub(crate) async fn break_row(
+        &self,
+        name: &LockName,
+        (ticket, tickets): (Ticket, u64),
+        nonce: Nonce,
+        beat: u64,
+    ) -> Answer {
+        let write = RowWrite::break_row(nonce, beat, tickets);
+        self.write_row(name, ticket, write).await
     }
 
     /// Makes the attempt's own tickets void, whether their row came or not.

@@ -185,6 +185,79 @@ fn successors_and_waiters_are_broken_too_and_stand_again_at_the_end() {
 }
 
 #[test]
+fn a_waiter_that_has_the_lock_since_it_was_seen_keeps_it() {
+    // From a slot, and from the queue behind the slots.
+    for waiter in 0..2 {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let hosts = lab.hosts_with_slots(3, 1);
+            let ops = operator(&lab);
+            let guard = acquire(&hosts[0]).await;
+            let first = waits(&lab, &hosts[1]).await;
+            let second = waits(&lab, &hosts[2]).await;
+            let seen = state(&ops.locks).await.queue[waiter].clone();
+            guard.release().await.unwrap();
+            let mut holder = first.await.unwrap();
+            if waiter == 1 {
+                holder.release().await.unwrap();
+                holder = second.await.unwrap();
+            }
+            let outcome = ops.locks.break_hold("a", &seen, "").await.unwrap();
+            assert_eq!(outcome, BreakOutcome::Changed, "{waiter}");
+            lab.wait(60 * SECOND).await;
+            holder.release().await.unwrap();
+        });
+    }
+}
+
+/// A row is renewed, or its owner leaves, before the break.
+#[test]
+fn a_row_that_is_not_as_it_was_seen_is_left_alone() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_slots(3, 1);
+        let ops = operator(&lab);
+        let guard = acquire(&hosts[0]).await;
+        let _successor = waits(&lab, &hosts[1]).await;
+        let waiting = waits(&lab, &hosts[2]).await;
+        let seen = state(&ops.locks).await.queue[1].clone();
+        lab.wait(31 * SECOND).await;
+        let outcome = ops.locks.break_hold("a", &seen, "").await.unwrap();
+        assert_eq!(outcome, BreakOutcome::Changed);
+        let seen = state(&ops.locks).await.queue[1].clone();
+        waiting.abort();
+        lab.wait(2 * SECOND).await;
+        let outcome = ops.locks.break_hold("a", &seen, "").await.unwrap();
+        assert_eq!(outcome, BreakOutcome::Gone);
+        assert!(guard.is_held());
+    });
+}
+
+#[test]
+fn a_lock_that_changes_hands_while_its_holder_is_asked_is_asked_again() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two, ops) = (lab.host(), lab.host(), operator(&lab));
+        let guard = acquire(&one).await;
+        let next = waits(&lab, &two).await;
+        let slow = AtomicBool::new(false);
+        let _ = ops.network.clone().script(move |request| {
+            let is_first =
+                request.operation() == "UpdateItem" && !slow.swap(true, Ordering::SeqCst);
+            is_first.then_some(Fault::Delay(When::Before, SECOND))
+        });
+        let locks = ops.locks.clone();
+        let asking = tokio::spawn(async move { locks.ask_to_yield("a", "tea").await });
+        lab.settle().await;
+        guard.release().await.unwrap();
+        let next = next.await.unwrap();
+        assert_eq!(asking.await.unwrap().unwrap(), 1);
+        lab.wait(11 * SECOND).await;
+        assert_eq!(requested(&next).unwrap(), "ops@desk: tea");
+    });
+}
+
+#[test]
 fn one_of_several_holders_is_broken_and_the_others_keep_theirs() {
     virtual_time(async {
         let lab = Lab::new().await;

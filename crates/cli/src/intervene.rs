@@ -23,11 +23,12 @@ pub(crate) async fn break_hold(options: Break) -> Result<ExitCode, Failure> {
     if !options.yes {
         confirm(&state, place)?;
     }
-    let ticket = place.ticket;
-    // Each look but the last has seen a renewal.
+    let (ticket, stage) = (place.ticket, place.stage);
+    // Each look but the last has seen a renewal. A waiter that has its turn since is not what was shown.
     for _ in 0..LOOKS {
         let state = seen.state().await?;
-        let Some(place) = find(&state, ticket) else {
+        let place = find(&state, ticket).filter(|place| place.stage == stage);
+        let Some(place) = place else {
             break;
         };
         let outcome = locks.break_hold(lock, place, &*options.reason).await;
@@ -49,7 +50,7 @@ pub(crate) async fn break_hold(options: Break) -> Result<ExitCode, Failure> {
     }
     Err(Failure::new(
         NOT_GRANTED,
-        format!("lock `{lock}`: ticket {ticket} is gone, or was renewed each time: look again"),
+        format!("lock `{lock}`: ticket {ticket} has gone or moved up since: look again"),
     ))
 }
 

@@ -242,9 +242,8 @@ impl Watch {
             return Err(std::io::Error::other("no files for the command"));
         };
         if now() >= deadline.term {
-            // This process did not run for so long that another client may hold the lock by now.
-            self.tell(Report::Ending);
-            self.phase = Phase::Over;
+            // This process did not run for so long that another client may hold the lock by now. `fairlock run` waits again.
+            self.tell(Report::GivenUp);
             return Ok(());
         }
         let Supervisor { command, group, .. } = &self.options;

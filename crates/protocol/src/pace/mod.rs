@@ -140,7 +140,7 @@ impl PollSchedule {
                 self.turns.learn(turns, took, self.handoff());
                 if let (1, Some(first), Some(last)) = (turns, self.unseen, unseen) {
                     let least = took.saturating_sub(last);
-                    self.regular.learn(least, took + first, self.fastest());
+                    self.regular.saw(least, took + first, self.fastest());
                 }
                 (self.holder, self.unseen) = (Some((ticket, arrived)), unseen);
             }
@@ -159,7 +159,7 @@ impl PollSchedule {
     pub fn handed_off(&mut self, to: Ticket, held: Duration, now: Moment) {
         self.handed_off = Some((to, now));
         let (least, most) = (held + self.fastest(), held + self.fastest() * 3 / 2);
-        self.regular.learn(least, most, self.fastest());
+        self.regular.had(least, most, self.fastest());
     }
 
     /// Takes in how long a poll took. It counts for an eighth, so that one slow answer does not make the network seem slow.

@@ -27,13 +27,24 @@ pub(super) struct RegularTurns {
 struct Bounds {
     least: Duration,
     most: Duration,
+    /// The turn was another client's, as polls have seen it.
+    is_seen: bool,
 }
 
 impl RegularTurns {
     /// Takes in a turn that took from `least` to `most`, where a request takes `request`. A turn that is known less closely than by two
     /// requests and a quarter of it teaches nothing. Turns of a time in which requests took more than twice as long, or less than half as
     /// long, are forgotten.
-    pub(super) fn learn(&mut self, least: Duration, most: Duration, request: Duration) {
+    pub(super) fn saw(&mut self, least: Duration, most: Duration, request: Duration) {
+        self.learn(least, most, true, request);
+    }
+
+    /// Takes in a turn of this client's own.
+    pub(super) fn had(&mut self, least: Duration, most: Duration, request: Duration) {
+        self.learn(least, most, false, request);
+    }
+
+    fn learn(&mut self, least: Duration, most: Duration, is_seen: bool, request: Duration) {
         if most.saturating_sub(least) > (least / 4).max(request * 2) {
             return;
         }
@@ -41,7 +52,12 @@ impl RegularTurns {
             self.turns.clear();
             self.request = request;
         }
-        remember(&mut self.turns, TURNS, Bounds { least, most });
+        let bounds = Bounds {
+            least,
+            most,
+            is_seen,
+        };
+        remember(&mut self.turns, TURNS, bounds);
     }
 
     /// How long the next turn takes, if the last ones took about as long as each other.
@@ -53,10 +69,12 @@ impl RegularTurns {
         (is_regular && is_known).then_some(least..=most)
     }
 
-    /// How long a turn takes at the least, for a waiter behind several of them.
+    /// How long a turn takes at the least, for a waiter behind several of them. Its client's own turns do not count: they may be of another
+    /// kind than those before it.
     pub(super) fn least(&self, request: Duration) -> Option<Duration> {
         let expected = self.expected(request)?;
-        (self.turns.len() >= ENOUGH_FOR_OTHERS).then_some(*expected.start())
+        let seen = self.turns.iter().filter(|turn| turn.is_seen).count();
+        (seen >= ENOUGH_FOR_OTHERS).then_some(*expected.start())
     }
 
     fn was_as_fast(&self, request: Duration) -> bool {
@@ -74,7 +92,7 @@ mod tests {
     fn after(turns: &[(u32, u32)]) -> RegularTurns {
         let mut regular = RegularTurns::default();
         for (least, most) in turns {
-            regular.learn(MS * *least, MS * *most, 10 * MS);
+            regular.saw(MS * *least, MS * *most, 10 * MS);
         }
         regular
     }
@@ -103,15 +121,18 @@ mod tests {
         assert!(regular.expected(20 * MS).is_some());
         assert_eq!(regular.expected(21 * MS), None);
         assert_eq!(regular.expected(4 * MS), None);
-        regular.learn(15 * MS, 20 * MS, 4 * MS);
+        regular.saw(15 * MS, 20 * MS, 4 * MS);
         assert_eq!(regular.expected(4 * MS), None);
-        regular.learn(15 * MS, 20 * MS, 4 * MS);
+        regular.saw(15 * MS, 20 * MS, 4 * MS);
         assert_eq!(regular.expected(4 * MS), Some(15 * MS..=20 * MS));
     }
 
     #[test]
     fn waiters_farther_back_need_four_turns() {
         assert_eq!(after(&[(60, 70); 3]).least(10 * MS), None);
+        let mut regular = after(&[(60, 70); 3]);
+        regular.had(60 * MS, 70 * MS, 10 * MS);
+        assert_eq!(regular.least(10 * MS), None, "three of others");
         assert_eq!(after(&[(60, 70); 4]).least(10 * MS), Some(60 * MS));
     }
 }

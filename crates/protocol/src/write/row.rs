@@ -172,15 +172,24 @@ impl RowWrite {
 
     /// Makes the tickets of an expired waiter's row void.
     pub fn void_dead(dead: &Entry) -> Self {
+        RowWrite::void_seen("void a dead row", dead.nonce, dead.beat, dead.tickets)
+    }
+
+    /// Makes the tickets of a waiter's row void, though its owner may be alive: an operator breaks the place, as it was seen.
+    pub fn break_row(nonce: Nonce, beat: u64, tickets: u64) -> Self {
+        RowWrite::void_seen("break a row", nonce, beat, tickets)
+    }
+
+    fn void_seen(verb: &'static str, nonce: Nonce, beat: u64, tickets: u64) -> Self {
         RowWrite {
-            verb: "void a dead row",
+            verb,
             or_absent: false,
             clauses: vec![
-                RowClause::Entry(EntryClause::NonceIs(dead.nonce)),
-                RowClause::Entry(EntryClause::BeatIs(dead.beat)),
+                RowClause::Entry(EntryClause::NonceIs(nonce)),
+                RowClause::Entry(EntryClause::BeatIs(beat)),
                 RowClause::Waiting,
             ],
-            change: RowChange::Update(vec![RowEffect::Void(dead.tickets)]),
+            change: RowChange::Update(vec![RowEffect::Void(tickets)]),
         }
     }
 
