@@ -57,8 +57,8 @@ impl LockClient {
     /// [`ask_to_yield`](Self::ask_to_yield) where the holder can answer.
     ///
     /// Removes exactly what was seen, on the condition of its nonce, ticket and beat. If the owner has renewed the place since, or a waiter has
-    /// become the holder, the place stays, and the outcome is [`BreakOutcome::Changed`]. One case is not seen: a first successor behind
-    /// readers, which the last reader lets in at that very moment. A later break replaces the reason of an earlier one, which a holder that
+    /// become the holder, the place stays, and the outcome is [`BreakOutcome::Changed`]. The break does not see one case: the last
+    /// reader before a first successor may release at that very moment, so that the successor has just become the holder. A later break replaces the reason of an earlier one, which a holder that
     /// has not renewed since is then not told. A waiter without a slot is told no reason. A waiter that is alive learns of it by its next poll or renewal, and draws another ticket. So does a successor. The callers
     /// of a client that form a batch have one place, which goes as a whole. Costs two requests, and four for a waiter without a slot.
     ///
