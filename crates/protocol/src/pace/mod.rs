@@ -314,7 +314,7 @@ impl PollSchedule {
 
     /// How far apart the polls are before the hold is expected to end.
     fn before_the_end(&self, now: Moment) -> Duration {
-        let least = self.regular.least(self.fastest()).unwrap_or_default();
+        let least = self.regular.shortest(self.fastest()).unwrap_or_default();
         let slack = self.slack_of(PollPosition::Successor(0), now);
         slack.max((least / 3).min(self.fastest() * 4))
     }

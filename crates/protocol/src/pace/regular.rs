@@ -10,9 +10,8 @@ use super::remember;
 const TURNS: usize = 5;
 /// It takes this many turns to expect the end of a hold by them. A poll is late by little if that is wrong.
 const ENOUGH: usize = 2;
-/// It takes this many turns to expect by them when a place farther back is next. A waiter that took a slow beginning for a slow queue would
-/// stop the queue.
-const ENOUGH_FOR_OTHERS: usize = 4;
+/// It takes this many turns to sleep by them. A waiter that took a slow beginning for a slow queue would stop the queue.
+const ENOUGH_TO_SLEEP: usize = 4;
 
 /// The last turns whose beginning and end were seen closely.
 #[derive(Clone, Debug, Default)]
@@ -69,12 +68,18 @@ impl RegularTurns {
         (is_regular && is_known).then_some(least..=most)
     }
 
+    /// How long a turn takes at the least, for the first successor.
+    pub(super) fn shortest(&self, request: Duration) -> Option<Duration> {
+        let expected = self.expected(request)?;
+        (self.turns.len() >= ENOUGH_TO_SLEEP).then_some(*expected.start())
+    }
+
     /// How long a turn takes at the least, for a waiter behind several of them. Its client's own turns do not count: they may be of another
     /// kind than those before it.
     pub(super) fn least(&self, request: Duration) -> Option<Duration> {
         let expected = self.expected(request)?;
         let seen = self.turns.iter().filter(|turn| turn.is_seen).count();
-        (seen >= ENOUGH_FOR_OTHERS).then_some(*expected.start())
+        (seen >= ENOUGH_TO_SLEEP).then_some(*expected.start())
     }
 
     fn was_as_fast(&self, request: Duration) -> bool {
@@ -133,6 +138,11 @@ mod tests {
         let mut regular = after(&[(60, 70); 3]);
         regular.had(60 * MS, 70 * MS, 10 * MS);
         assert_eq!(regular.least(10 * MS), None, "three of others");
+        assert_eq!(
+            regular.shortest(10 * MS),
+            Some(60 * MS),
+            "three of others, and its own"
+        );
         assert_eq!(after(&[(60, 70); 4]).least(10 * MS), Some(60 * MS));
     }
 }
