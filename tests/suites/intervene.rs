@@ -248,7 +248,8 @@ fn a_lock_that_changes_hands_while_its_holder_is_asked_is_asked_again() {
         });
         let locks = ops.locks.clone();
         let asking = tokio::spawn(async move { locks.ask_to_yield("a", "tea").await });
-        lab.settle().await;
+        // The lock is read, and the request is under way.
+        lab.wait(SECOND / 2).await;
         guard.release().await.unwrap();
         let next = next.await.unwrap();
         assert_eq!(asking.await.unwrap().unwrap(), 1);
