@@ -157,6 +157,12 @@ fn shortened(mut name: String) -> String {
     name
 }
 
+/// Whether the place that was seen holds the lock by this item, or has a slot on it.
+fn stands_on(item: &LockItem, seen: &Participant) -> bool {
+    let position = item.position_of_place(seen.nonce, seen.ticket);
+    position.is_some()
+}
+
 impl ClientInner {
     fn notice(&self, from: Ticket, to: Ticket, reason: String) -> Arc<Notice> {
         Arc::new(Notice {
@@ -173,6 +179,8 @@ impl ClientInner {
         seen: &Participant,
         reason: String,
     ) -> Result<BreakOutcome, Failure> {
+        let Participant { ticket, owner, .. } = seen;
+        tracing::warn!(lock = %name, %ticket, %owner, reason, "breaks a place");
         let policy = self.policy_of_few(self.closed.clone());
         let read = || self.store.read_lock(name);
         let Some(item) = self.store.retry(&policy, read).await?.value else {
@@ -190,21 +198,16 @@ impl ClientInner {
         };
         let holds = matches!(position, Some(ItemPosition::Has(..)));
         // A waiter that has become the holder since is at work.
-        if holds != (seen.stage == Stage::Holder) {
-            return Ok(BreakOutcome::Changed);
-        }
-        if entry.beat != seen.beat {
+        if holds != (seen.stage == Stage::Holder) || entry.beat != seen.beat {
             return Ok(BreakOutcome::Changed);
         }
         let notice = self.notice(seen.first(), seen.ticket, reason);
         let place = (at, entry, holds);
-        tracing::warn!(lock = %name, ticket = %entry.ticket, owner = %entry.owner, reason = notice.reason, "breaks a place");
         let write = || self.store.break_place(name, &item, place, &notice);
         let answer = self.store.retry(&policy, write).await?.value;
         let (is_applied, after) = (answer.is_applied(), answer.shown());
-        let there = |item: &LockItem| item.position_of_place(seen.nonce, seen.ticket).is_some();
         match after {
-            Some(after) if !there(&after) => {
+            Some(after) if !stands_on(&after, seen) => {
                 self.tell_of_break(name, entry, &after);
                 let is_ours = is_applied || after.broken.as_ref() == Some(&notice);
                 Ok(match is_ours {
@@ -252,9 +255,8 @@ impl ClientInner {
         // No poll that saw the row as it was can give the ticket a slot after this. If one did so before, the item shows it.
         let leave = || self.store.leave(name, seen.ticket);
         let item = self.store.retry(policy, leave).await?.value.shown();
-        let there = |item: &LockItem| item.position_of_place(seen.nonce, seen.ticket).is_some();
         Ok(match item {
-            Some(item) if there(&item) => BreakOutcome::Changed,
+            Some(item) if stands_on(&item, seen) => BreakOutcome::Changed,
             Some(item) if is_applied => BreakOutcome::Broken {
                 next: hold::shown(&item),
             },

@@ -33,6 +33,15 @@ fn operator(lab: &Lab) -> Host {
     lab.host_with(|builder| builder.owner("ops@desk"))
 }
 
+/// The next write of an operator meets this fault.
+fn meets(operator: &Host, fault: Fault) {
+    let is_over = AtomicBool::new(false);
+    let _ = operator.network.clone().script(move |request| {
+        let is_next = request.operation() == "UpdateItem" && !is_over.swap(true, Ordering::SeqCst);
+        is_next.then(|| fault.clone())
+    });
+}
+
 fn next_of(outcome: &BreakOutcome) -> Option<u64> {
     match outcome {
         BreakOutcome::Broken { next } => next.as_ref().map(|next| next.ticket.get()),
@@ -132,12 +141,7 @@ fn a_break_whose_answer_is_lost_is_told_as_broken() {
         let (one, ops) = (lab.host(), operator(&lab));
         let guard = acquire(&one).await;
         let seen = holder(&ops.locks).await;
-        let lost = AtomicBool::new(false);
-        let _ = ops.network.clone().script(move |request| {
-            let is_first =
-                request.operation() == "UpdateItem" && !lost.swap(true, Ordering::SeqCst);
-            is_first.then_some(Fault::Lose(When::After))
-        });
+        meets(&ops, Fault::Lose(When::After));
         let outcome = ops.locks.break_hold("a", &seen, "").await.unwrap();
         assert_eq!(outcome, BreakOutcome::Broken { next: None });
         assert!(matches!(
@@ -240,12 +244,7 @@ fn a_lock_that_changes_hands_while_its_holder_is_asked_is_asked_again() {
         let (one, two, ops) = (lab.host(), lab.host(), operator(&lab));
         let guard = acquire(&one).await;
         let next = waits(&lab, &two).await;
-        let slow = AtomicBool::new(false);
-        let _ = ops.network.clone().script(move |request| {
-            let is_first =
-                request.operation() == "UpdateItem" && !slow.swap(true, Ordering::SeqCst);
-            is_first.then_some(Fault::Delay(When::Before, SECOND))
-        });
+        meets(&ops, Fault::Delay(When::Before, SECOND));
         let locks = ops.locks.clone();
         let asking = tokio::spawn(async move { locks.ask_to_yield("a", "tea").await });
         // The lock is read, and the request is under way.

@@ -146,7 +146,7 @@ Examples:
 const BREAK_EXAMPLES: &str = "\
 A holder that is alive may work on until its next heartbeat, beside the next holder: ask first, and \
 fence what it writes. Only what was shown is taken away. Exit codes: 0 if it was, 75 if nobody has \
-the lock, or the place has gone or changed, 64 for a wrong command line, 69 if the table cannot be \
+the lock, or the place has gone or moved up, 64 for a wrong command line, 69 if the table cannot be \
 used.
 
 Examples:

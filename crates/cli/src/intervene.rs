@@ -18,15 +18,15 @@ pub(crate) async fn break_hold(options: Break) -> Result<ExitCode, Failure> {
     let locks = options.place.locks().await?;
     let lock = options.lock.as_str();
     let seen = Lock::of(&locks, lock, &options.place)?;
-    let state = seen.state().await?;
+    let mut state = seen.state().await?;
     let place = chosen(&state, options.ticket)?;
+    let (ticket, stage) = (place.ticket, place.stage);
     if !options.yes {
         confirm(&state, place)?;
+        state = seen.state().await?;
     }
-    let (ticket, stage) = (place.ticket, place.stage);
     // Each look but the last has seen a renewal. A waiter that has its turn since is not what was shown.
     for _ in 0..LOOKS {
-        let state = seen.state().await?;
         let place = find(&state, ticket).filter(|place| place.stage == stage);
         let Some(place) = place else {
             break;
@@ -34,17 +34,17 @@ pub(crate) async fn break_hold(options: Break) -> Result<ExitCode, Failure> {
         let outcome = locks.break_hold(lock, place, &*options.reason).await;
         match outcome.map_err(|error| Failure::of(&error, &options.place))? {
             BreakOutcome::Broken { next } => {
-                let who = format!("ticket {ticket} of {}", shown(&place.owner));
+                let owner = &place.owner;
                 let next = match next {
-                    Some(next) => {
-                        format!("{} has it, with ticket {}", shown(&next.owner), next.ticket)
-                    }
+                    Some(next) => format!("{} has it, with ticket {}", next.owner, next.ticket),
                     None => "it is free".to_owned(),
                 };
-                say(&format!("lock `{lock}`: broke {who}: {next}"));
+                say(&format!(
+                    "lock `{lock}`: broke ticket {ticket} of {owner}: {next}"
+                ));
                 return Ok(ExitCode::SUCCESS);
             }
-            BreakOutcome::Changed => {}
+            BreakOutcome::Changed => state = seen.state().await?,
             _ => break,
         }
     }
@@ -58,20 +58,17 @@ pub(crate) async fn ask(options: Ask) -> Result<ExitCode, Failure> {
     let locks = options.place.locks().await?;
     let asked = locks.ask_to_yield(&options.lock, &*options.reason).await;
     let asked = asked.map_err(|error| Failure::of(&error, &options.place))?;
-    match asked {
-        0 => Err(Failure::new(
-            NOT_GRANTED,
-            format!("lock `{}`: nobody has it", options.lock),
-        )),
-        1 => Ok(()),
-        more => {
-            say(&format!("lock `{}`: {more} callers share it", options.lock));
-            Ok(())
+    let lock = options.lock;
+    let told = match asked {
+        0 => {
+            let nobody = format!("lock `{lock}`: nobody has it");
+            return Err(Failure::new(NOT_GRANTED, nobody));
         }
-    }?;
+        1 => "asked its holder".to_owned(),
+        more => format!("asked the {more} callers that share it"),
+    };
     say(&format!(
-        "lock `{}`: asked its holder, who sees that with the next heartbeat",
-        options.lock
+        "lock `{lock}`: {told}, which the next heartbeat tells"
     ));
     Ok(ExitCode::SUCCESS)
 }
