@@ -40,7 +40,8 @@ fn a_lock_is_broken_after_a_yes_and_after_nothing_else() {
     assert_eq!(code(holder.wait().unwrap()), Some(76));
     let told = terminal.home.read("told");
     assert!(told.contains("broke it: it hangs"), "{told}");
-    terminal.home.nothing_runs();
+    assert_eq!(terminal.home.named("sleep").len(), 0);
+    assert_eq!(terminal.home.named("fairlock").len(), 0);
 }
 
 #[test]
