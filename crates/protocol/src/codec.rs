@@ -350,20 +350,28 @@ pub fn written(written: Written) -> Value {
     ]))
 }
 
-/// What somebody says to the holders of some tickets.
+/// What somebody says to the holders of some tickets. An empty text is left out, because some engines refuse empty strings.
 pub fn notice(notice: &Notice) -> Value {
-    Value::M(Map::from([
+    let mut map = Map::from([
         ("from".into(), Value::number(notice.from.get())),
         ("to".into(), Value::number(notice.to.get())),
-        ("by".into(), Value::text(&notice.by)),
-        ("reason".into(), Value::text(&notice.reason)),
-    ]))
+    ]);
+    let texts = [("by", &notice.by), ("reason", &notice.reason)];
+    map.extend(
+        { texts.into_iter() }
+            .filter(|(_, text)| !text.is_empty())
+            .map(|(name, text)| (name.into(), Value::text(text))),
+    );
+    Value::M(map)
 }
 
 /// Reads a notice. A notice that this version could not have written is left out, because no decision depends on it.
 fn read_notice(value: Option<&Value>) -> Option<Arc<Notice>> {
     let map = value?.as_m()?;
-    let text = |name| Some(string(map, name).ok()?.to_owned());
+    let text = |name| match map.contains_key(name) {
+        true => string(map, name).ok().map(str::to_owned),
+        false => Some(String::new()),
+    };
     let ticket = |name| integer(map, name).ok().map(Ticket::new);
     Some(Arc::new(Notice {
         from: ticket("from")?,
