@@ -6,7 +6,7 @@ use crate::error::{Closed, Error};
 use crate::lock::FairLock;
 use crate::store::Failure;
 use crate::sweep::{
-    IdleLocks, Pass, SweepMemory, SweepOptions, SweepReport, Sweeper, TableSweepReport,
+    IdleLocks, Pass, SweepMemory, SweepOptions, SweepReport, Sweeper, TableSweepReport, ToRemove,
 };
 use crate::table::{self, TableOptions, TableReport};
 
@@ -234,7 +234,7 @@ impl FairLock {
         let mut memory = SweepMemory::default();
         let swept = self
             .inner
-            .sweep(&self.name, &policy, &mut memory, IdleLocks::Keep);
+            .sweep(&self.name, &policy, &mut memory, ToRemove::None);
         self.inner.for_caller(swept).await
     }
 }

@@ -403,7 +403,7 @@ impl LockGuard {
         let (lost, started) = (self.hold().loss(), self.inner().store.now());
         let told = self.0.release();
         // Nothing renews the hold from here on.
-        let deadline = self.hold().believed_until();
+        let deadline = self.hold().lease_until();
         let config = self.inner().store.config();
         // A hold that was lost may have ended long ago.
         let late = deadline.max(started) + config.request_timeout + STANDSTILL;
@@ -416,7 +416,10 @@ impl LockGuard {
             return Err(self.lost_by(reason).into());
         }
         match told {
-            Some(Ok((Ok(Ended::PassedOn | Ended::HandedOff(_) | Ended::Before(_)), _))) => Ok(()),
+            Some(Ok((
+                Ok(Ended::PassedOn | Ended::KeptOn | Ended::HandedOff(_) | Ended::Before(_)),
+                _,
+            ))) => Ok(()),
             Some(Ok((Ok(Ended::NotOurs(item)), _))) => {
                 Err(self.lost_by(hold::evicted(item, self.ticket())).into())
             }

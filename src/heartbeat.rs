@@ -68,14 +68,10 @@ async fn renew_when_due(
 }
 
 async fn renew_once(store: &Store, hold: &Hold) -> Result<Timed<Write<LockItem>>, Failure> {
-    let answer = store
-        .renew(
-            &hold.name,
-            &hold.attempt,
-            hold.footing(),
-            store.config().lease,
-        )
-        .await;
+    let lease = hold.lease_to_ask_for(store.config());
+    hold.asks_for(lease);
+    let renew = store.renew(&hold.name, &hold.attempt, hold.footing(), lease);
+    let answer = renew.await;
     if let Err(failure) = &answer
         && hold.failed(failure)
     {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::error::{Error, Holder, LossReason};
+use crate::hold_bounds::{self, HoldBounds};
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::signal::Signal;
@@ -40,6 +41,7 @@ pub(crate) struct Hold {
     newest: Ticket,
     clock: Clock,
     lease: Duration,
+    bounds: HoldBounds,
     state: Signal<HoldState>,
 }
 
@@ -53,6 +55,8 @@ struct HoldState {
     beats: RenewalHistory,
     /// The beat that the table shows.
     beat: u64,
+    /// The lease that the table shows.
+    lease: Duration,
     /// Other clients can judge the entry by DynamoDB's clock.
     is_dated: bool,
     /// `None` until the hold is kept with the client's others.
@@ -119,7 +123,7 @@ impl Hold {
         attempt: Attempt,
         ticket: Ticket,
         (item, at, entry): (&LockItem, At, &Entry),
-        config: &Config,
+        (config, bounds): (&Config, HoldBounds),
         beats: RenewalHistory,
     ) -> Self {
         let place = (attempt.nonce, entry.ticket);
@@ -130,6 +134,7 @@ impl Hold {
             written: item.written,
             beats,
             beat: entry.beat,
+            lease: entry.lease,
             is_dated: entry.renewed_at.is_some(),
             stagger: None,
             trouble: None,
@@ -150,6 +155,7 @@ impl Hold {
             newest: entry.ticket,
             clock: config.clock.clone(),
             lease: entry.lease.min(config.lease),
+            bounds,
             state: Signal::new(state),
         }
     }
@@ -166,6 +172,7 @@ impl Hold {
             newest: self.newest,
             clock: self.clock.clone(),
             lease: self.lease,
+            bounds: self.bounds,
             state: Signal::new(state),
         }
     }
@@ -252,15 +259,59 @@ impl Hold {
         self.clock.sleep_until_if_counted(until).await;
     }
 
-    /// The local deadline. It counts from before the sending of the write that established the beat that the table shows.
+    /// The local deadline: the end of the lease, or of the longest hold that the caller wants.
     pub(crate) fn believed_until(&self) -> Moment {
+        let lease = self.lease_until();
+        self.limit().map_or(lease, |limit| limit.min(lease))
+    }
+
+    /// Until when no other client ends the hold. It counts from before the sending of the write that established the beat that the table
+    /// shows.
+    pub(crate) fn lease_until(&self) -> Moment {
         let until = |now: &HoldState| now.beats.believed_until(now.beat, self.lease);
         self.state.read(until).unwrap_or_default()
     }
 
+    /// When the longest hold that the caller wants ends.
+    fn limit(&self) -> Option<Moment> {
+        Some(self.begun + self.bounds.max?)
+    }
+
+    /// How much is left of the shortest hold that the caller wants.
+    pub(crate) fn owed(&self) -> Duration {
+        let least = self.bounds.min.unwrap_or_default();
+        (self.begun + least).since(self.clock.now())
+    }
+
+    /// The lease that the next renewal asks for, where `config` is the client's. It ends with the hold. A lease that would end before the
+    /// renewal can be repeated is not asked for.
+    pub(crate) fn lease_to_ask_for(&self, config: &Config) -> Duration {
+        let Some(limit) = self.limit() else {
+            return config.lease;
+        };
+        let capped = hold_bounds::ending_after(limit.since(self.clock.now()), config.lease);
+        match lease::believed(capped) < config.heartbeat + config.request_timeout * 2 {
+            true => config.lease,
+            false => capped,
+        }
+    }
+
+    /// Notes that a renewal is about to be sent that asks for this lease.
+    pub(crate) fn asks_for(&self, lease: Duration) {
+        self.state.note(|now| now.beats.asks_for(lease));
+    }
+
     /// When to send the next renewal. Soon, if the hold has no date and a renewal may bring one, or another answer that tells the time.
     pub(crate) fn renewal_due(&self, store: &Store) -> Moment {
+        let limit = self.limit();
         self.state.read(|now| {
+            let until = now.beats.believed_until(now.beat, now.lease);
+            if let (Some(limit), Some(until), true) = (limit, until, now.is_dated)
+                && limit <= until
+            {
+                // The lease outlasts the hold.
+                return limit;
+            }
             let heartbeat = store.heartbeat(now.is_dated);
             let stagger = now.stagger.as_ref();
             let span = stagger.map_or(heartbeat, |stagger| stagger.span(heartbeat));
@@ -340,6 +391,7 @@ impl Hold {
             now.shows(item, at, entry);
             now.beats.renewed(entry.beat, sent);
             now.beat = entry.beat;
+            now.lease = entry.lease;
             now.trouble = None;
             // A renewal that only brings a date is no heartbeat.
             if std::mem::replace(&mut now.is_dated, entry.renewed_at.is_some()) {
@@ -484,8 +536,13 @@ impl Hold {
         self.state.read(|now| now.trouble.clone())
     }
 
-    /// Why the lease ran out.
+    /// Why the hold ended at its local deadline.
     pub(crate) fn expiry_reason(&self) -> LossReason {
+        if let (Some(end), Some(limit)) = (self.limit(), self.bounds.max)
+            && end <= self.lease_until()
+        {
+            return LossReason::MaxHold { limit };
+        }
         match self.trouble() {
             Some(cause) => LossReason::Unreachable { cause },
             None => LossReason::Expired,

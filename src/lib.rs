@@ -133,6 +133,7 @@ mod clock;
 mod config;
 mod counter;
 mod data;
+mod delete;
 mod error;
 mod events;
 mod exit;
@@ -140,6 +141,7 @@ mod fence;
 mod guard;
 mod heartbeat;
 mod hold;
+mod hold_bounds;
 mod inspect;
 mod intervene;
 mod leader;
@@ -173,6 +175,7 @@ mod watch;
 
 pub use client::{HeldLocks, LockClient, LockClientBuilder, ShutdownReport, Unfinished};
 pub use clock::Clock;
+pub use delete::DeleteOutcome;
 pub use error::{Closed, Error, Holder, Invalid, ItemProblem, LockLost, LossReason};
 pub use events::HoldEvent;
 #[cfg(feature = "embedded")]

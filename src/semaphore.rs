@@ -1,5 +1,7 @@
 //! A lock of several permits, which several callers hold at one time.
 
+use std::time::Duration;
+
 use crate::error::{Error, Invalid};
 use crate::guard::LockGuard;
 use crate::lock::{FairLock, if_granted};
@@ -126,6 +128,38 @@ impl Semaphore {
     /// ```
     pub fn max_waiters(mut self, most: usize) -> Semaphore {
         self.lock = self.lock.max_waiters(most);
+        self
+    }
+
+    /// Limits how long permits that are taken through the returned handle are held, as [`FairLock::max_hold`] does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn call(exports: fairlock::Semaphore) -> Result<(), fairlock::Error> {
+    /// let exports = exports.max_hold(std::time::Duration::from_secs(60));
+    /// exports.acquire(fairlock::RecordWait::Infinite).await?.release().await
+    /// # }
+    /// ```
+    pub fn max_hold(mut self, most: Duration) -> Semaphore {
+        self.lock = self.lock.max_hold(most);
+        self
+    }
+
+    /// Keeps permits that are taken through the returned handle for this long at least, as [`FairLock::min_hold`] does. So a semaphore of
+    /// one permit is a rate limit: one turn in `least`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn call(exports: fairlock::Semaphore) -> Result<(), fairlock::Error> {
+    /// // Each permit is given out once a second at most.
+    /// let exports = exports.min_hold(std::time::Duration::from_secs(1));
+    /// exports.acquire(fairlock::RecordWait::Infinite).await?.release().await
+    /// # }
+    /// ```
+    pub fn min_hold(mut self, least: Duration) -> Semaphore {
+        self.lock = self.lock.min_hold(least);
         self
     }
 

@@ -34,6 +34,8 @@ pub(crate) enum Ended {
     HandedOff(LockItem),
     /// The next caller at the same place holds the lock; nothing was sent.
     PassedOn,
+    /// The hold is kept in the table for as long as its caller wants. It ends then.
+    KeptOn,
     /// An earlier attempt of this release was applied though its answer was lost, with the item as it is since.
     Before(Option<LockItem>),
     /// The hold was no longer ours.

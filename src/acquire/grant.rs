@@ -14,8 +14,9 @@ use fairlock_protocol::ticket::{Sequence, Ticket};
 
 impl Acquisition {
     /// Turns a place that holds the lock into a hold with at least half a lease left. A promotion starts no new lease, so this renews a
-    /// place with less. It also renews a place with the long lease of a place far back, for which other clients would have to wait. And it
-    /// renews a place on an item that DynamoDB may delete before long. A hold whose lease has already expired is given up, never returned.
+    /// place with less. It also renews a place with the long lease of a place far back, or with a lease that outlasts the longest hold that
+    /// the caller wants. Other clients would have to wait for that lease. It also renews a place on an item that DynamoDB may delete before
+    /// long. A hold whose lease has already expired is given up, never returned.
     pub(super) async fn grant(
         &self,
         place: Place,
@@ -23,7 +24,7 @@ impl Acquisition {
         (ticket, mut beats): (Ticket, RenewalHistory),
         item: &LockItem,
     ) -> Result<Option<Arc<Hold>>, Refused> {
-        let lease = self.store().config().lease;
+        let lease = self.claim.bounds.lease(self.store().config().lease);
         let Some(ItemPosition::Has(mut at, mut entry)) =
             item.position_of_place(attempt.nonce, ticket)
         else {
@@ -65,7 +66,7 @@ impl Acquisition {
             attempt,
             first,
             (shown, at, entry),
-            self.store().config(),
+            (self.store().config(), self.claim.bounds),
             beats,
         );
         Ok(Some(Arc::new(hold)))
@@ -86,7 +87,8 @@ impl Acquisition {
     ) -> Result<Option<(LockItem, Moment)>, Refused> {
         let (inner, times) = (&self.inner, (self.started, until));
         let policy = inner.policy_to_grant(&self.batch, &self.claim, times);
-        let (store, lease) = (self.store(), self.store().config().lease);
+        let store = self.store();
+        let lease = self.claim.bounds.lease(store.config().lease);
         let renew = || store.renew(&self.name, attempt, footing, lease);
         match store.retry_renewal(&policy, renew).await {
             Ok(Timed {

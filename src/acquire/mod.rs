@@ -3,6 +3,7 @@
 mod course;
 mod grant;
 mod leaving;
+mod minimum;
 mod outage;
 mod queued;
 mod turns;

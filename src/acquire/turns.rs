@@ -14,14 +14,15 @@ use crate::offer::{self, Offer};
 use crate::slots::Ended;
 use crate::store::Failure;
 use fairlock_protocol::item::LockItem;
+use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Sequence;
 
 /// The outcome of the last turn at a place.
 pub(super) struct Done {
-    ended: Result<Ended, Failure>,
+    pub(super) ended: Result<Ended, Failure>,
     /// The caller to notify, if there is one.
-    caller: Option<GiveBack>,
-    hold: Arc<Hold>,
+    pub(super) caller: Option<GiveBack>,
+    pub(super) hold: Arc<Hold>,
 }
 
 impl Done {
@@ -47,7 +48,7 @@ impl Done {
 }
 
 /// The caller may be gone. The release is done all the same.
-fn tell(inner: &ClientInner, caller: GiveBack, ended: Result<Ended, Failure>) {
+pub(super) fn tell(inner: &ClientInner, caller: GiveBack, ended: Result<Ended, Failure>) {
     let GiveBack { started, tell } = caller;
     let _ = tell.send((ended, inner.store.now().since(started)));
 }
@@ -71,24 +72,40 @@ impl Acquisition {
             }
             let caller = match hold.status() {
                 // Released at once, whatever the guard does.
-                HoldStatus::Lost(LossReason::ShutDown) => None,
+                HoldStatus::Lost(LossReason::ShutDown | LossReason::MaxHold { .. }) => None,
                 // The guard may still be in use.
                 _ => given_back.await.ok(),
             };
-            let deadline = hold.believed_until();
+            let deadline = hold.lease_until();
             if let Some(next) = self.next_turn(&hold).await {
                 (hold, before) = (Arc::new(next), caller);
                 continue;
             }
-            // Boxed, so that the task does not reserve memory for it all the time.
-            let ended = Box::pin(self.inner.release(&hold, deadline)).await;
+            let done = self.ends(&hold, caller, deadline).await;
             self.hold = None;
             self.inner.lets_go(&hold);
-            return Done {
-                ended,
-                caller,
-                hold,
+            return done;
+        }
+    }
+
+    /// Hands the lock off. A hold that is given back early is kept first, for as long as its caller wants. Both are boxed, so that the task
+    /// does not reserve memory for them all the time.
+    async fn ends(
+        &self,
+        hold: &Arc<Hold>,
+        mut caller: Option<GiveBack>,
+        mut deadline: Moment,
+    ) -> Done {
+        if !hold.is_lost() && !hold.owed().is_zero() {
+            deadline = match Box::pin(self.keeps_on(hold, caller.take())).await {
+                Ok(until) => until,
+                Err(done) => return done,
             };
+        }
+        Done {
+            ended: Box::pin(self.inner.release(hold, deadline)).await,
+            caller,
+            hold: Arc::clone(hold),
         }
     }
 

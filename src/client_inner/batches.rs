@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::directory::Arrival;
 use super::{Batch, Caller, Claim, ClientInner, PendingCall};
 use crate::hold::Hold;
+use crate::hold_bounds::HoldBounds;
 use crate::name::LockName;
 use crate::store::{Failure, RetryPolicy, Write};
 use fairlock_protocol::entry::Attributes;
@@ -153,5 +154,6 @@ pub(crate) fn alone(name: &LockName) -> Claim {
         permits: name.permits().unwrap_or_default(),
         attributes: Attributes::default(),
         waits: true,
+        bounds: HoldBounds::default(),
     }
 }

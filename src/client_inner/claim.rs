@@ -1,5 +1,6 @@
 //! What a call asks for, and why it does not get it.
 
+use crate::hold_bounds::HoldBounds;
 use crate::store::Failure;
 use fairlock_protocol::entry::Attributes;
 
@@ -65,4 +66,6 @@ pub(crate) struct Claim {
     pub(crate) permits: u64,
     pub(crate) attributes: Attributes,
     pub(crate) waits: bool,
+    /// How long the hold lasts at least and at most.
+    pub(crate) bounds: HoldBounds,
 }

@@ -345,7 +345,8 @@ impl ClientInner {
                 self.remember(&hold.name, item.clone());
                 self.admit(&hold.name, item);
             }
-            Ok(Ended::PassedOn | Ended::Before(None) | Ended::NotOurs(_)) | Err(_) => {}
+            Ok(Ended::PassedOn | Ended::KeptOn | Ended::Before(None) | Ended::NotOurs(_))
+            | Err(_) => {}
         }
         ended
     }

@@ -1,6 +1,7 @@
 //! Holds that ended before they were released.
 
 use std::fmt;
+use std::time::Duration;
 
 use fairlock_protocol::ticket::Ticket;
 
@@ -43,6 +44,11 @@ pub enum LossReason {
         /// What became of the last renewal that failed, as a text for people.
         cause: String,
     },
+    /// The hold has lasted for as long as [`max_hold`](crate::FairLock::max_hold) allows. The client releases the lock.
+    MaxHold {
+        /// For how long that is.
+        limit: Duration,
+    },
     /// The runtime in which the hold's client was built is gone, and nothing renews the hold any more.
     NoRuntime,
     /// [`shutdown`](crate::LockClient::shutdown) was asked to release the hold.
@@ -72,6 +78,9 @@ impl fmt::Display for LossReason {
                     f,
                     "its lease ran out, because it could not be renewed: {cause}"
                 )
+            }
+            LossReason::MaxHold { limit } => {
+                write!(f, "it has lasted for {limit:?}, which max_hold allows")
             }
             LossReason::NoRuntime => {
                 f.write_str("its client's runtime is gone, and nothing renews it")

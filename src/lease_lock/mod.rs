@@ -282,7 +282,7 @@ impl LeaseLock {
                 self.inner.admit(&self.name, &item);
                 Ok(())
             }
-            Ended::PassedOn => Ok(()),
+            Ended::PassedOn | Ended::KeptOn => Ok(()),
             // The request that had no answer released it, unless the lease had expired and others could end it.
             Ended::Before(_) if self.is_before(lease.expires).await => Ok(()),
             Ended::Before(item) | Ended::NotOurs(item) => {

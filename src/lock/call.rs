@@ -41,6 +41,7 @@ impl<'a> Call<'a> {
             observer,
             max_waiters,
             attributes,
+            bounds,
             reads_first: _,
         } = lock;
         let waits = wait != RecordWait::NoWait;
@@ -50,8 +51,9 @@ impl<'a> Call<'a> {
             observer: observer.clone(),
         };
         // A call that waits for all permits may join a batch of this client. A call with attributes may not, because a batch is
-        // shown as one participant.
-        let is_for_batches = waits && Some(permits) == name.permits() && attributes.is_empty();
+        // shown as one participant. Nor may a call with bounds, because the callers of a batch share a lease.
+        let is_plain = attributes.is_empty() && bounds.is_unbounded();
+        let is_for_batches = waits && Some(permits) == name.permits() && is_plain;
         let (batch, (number, receiver), doorway_turn) = if is_for_batches {
             inner.join_batch(name, caller)
         } else {
@@ -63,6 +65,7 @@ impl<'a> Call<'a> {
                 permits,
                 attributes: attributes.clone(),
                 waits,
+                bounds: *bounds,
             };
             inner.acquire(name, Arc::clone(&batch), claim, doorway_turn);
         }

@@ -27,8 +27,29 @@ const REFUSED: usize = 5;
 const PAGES: usize = 50;
 /// Rows read at a time where there is no lock item.
 const ROWS: usize = 100;
-/// A lock's newest ticket is at least this old before its item is removed when idle.
+/// A lock's newest ticket is at least this old before its item is removed because it is out of use.
 const DAY: Duration = Duration::from_secs(24 * 3600);
+/// The same where an operator wants it removed. So much the times may differ by which clients begin tickets, at the most.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Which idle locks a pass removes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ToRemove {
+    None,
+    /// Each that no client has written to for the idle retention.
+    OutOfUse,
+    /// All.
+    EveryIdle,
+}
+
+impl From<IdleLocks> for ToRemove {
+    fn from(idle_locks: IdleLocks) -> Self {
+        match idle_locks {
+            IdleLocks::Keep => ToRemove::None,
+            IdleLocks::Remove => ToRemove::OutOfUse,
+        }
+    }
+}
 
 /// Since when a sweeper that sweeps again and again has seen each participant and each gap unchanged.
 #[derive(Debug, Default)]
@@ -60,7 +81,7 @@ pub(crate) struct Sweep<'a> {
     pub(crate) name: LockName,
     pub(crate) policy: &'a RetryPolicy,
     pub(crate) memory: &'a mut SweepMemory,
-    pub(crate) idle_locks: IdleLocks,
+    pub(crate) to_remove: ToRemove,
     pub(crate) swept: SweepReport,
 }
 
@@ -324,9 +345,9 @@ impl Sweep<'_> {
         self.remove_rows(over).await.map(|_| ())
     }
 
-    /// Removes an item that no client has written to for the idle retention, if idle locks are to be removed.
+    /// Removes an idle item, if it is to be removed.
     async fn remove_idle(&mut self, item: &LockItem) -> Result<(), Failure> {
-        if self.idle_locks != IdleLocks::Remove || !self.is_out_of_use(item) {
+        if !self.is_to_be_removed(item) {
             return Ok(());
         }
         tracing::info!(lock = %self.name, last = %item.last, "removes an idle lock");
@@ -336,13 +357,18 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Whether the item has expired by this host's clock, and by DynamoDB's if that tells the time. The newest ticket, which is a
-    /// time in microseconds, must also be past by a day: then the lock comes back with larger tickets.
-    fn is_out_of_use(&self, item: &LockItem) -> bool {
+    /// Whether an idle item is to be removed. It is out of use if it has expired by this host's clock, and by DynamoDB's if that tells the
+    /// time. The newest ticket, which is a time in microseconds, must be past: then the lock comes back with larger tickets.
+    fn is_to_be_removed(&self, item: &LockItem) -> bool {
         let host = self.store.config().clock.unix();
         let server = self.witnesses.hint();
         let now = server.map_or(host, |server| host.min(server.0));
         let drawn = Duration::from_micros(item.last.get());
-        item.expires_at > 0 && item.expires_at < now.as_secs() && drawn + DAY < now
+        let has_expired = item.expires_at > 0 && item.expires_at < now.as_secs();
+        match self.to_remove {
+            ToRemove::None => false,
+            ToRemove::OutOfUse => has_expired && drawn + DAY < now,
+            ToRemove::EveryIdle => drawn + MINUTE < now,
+        }
     }
 }

@@ -4,7 +4,7 @@ mod lock;
 mod report;
 mod table;
 
-pub(crate) use lock::SweepMemory;
+pub(crate) use lock::{SweepMemory, ToRemove};
 pub use report::{IdleLocks, SweepReport};
 pub(crate) use table::Pass;
 pub use table::{SweepOptions, Sweeper, TableSweepReport};

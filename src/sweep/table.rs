@@ -14,7 +14,7 @@ use crate::name::LockName;
 use crate::store::{Failure, RetryPolicy, ScanPlace};
 use fairlock_protocol::witness::Witnesses;
 
-use super::lock::{Sweep, SweepMemory};
+use super::lock::{Sweep, SweepMemory, ToRemove};
 use super::report::{IdleLocks, SweepReport};
 
 /// The shortest time between two sweeps of a whole table.
@@ -265,7 +265,7 @@ impl<'a> Pass<'a> {
         self.swept.locks += 1;
         let swept = self
             .inner
-            .sweep(&name, &self.policy, &mut memory, self.idle_locks);
+            .sweep(&name, &self.policy, &mut memory, self.idle_locks.into());
         match swept.await {
             Ok(swept) => self.swept.removed += swept,
             Err(failure) => {
@@ -285,7 +285,7 @@ impl ClientInner {
         name: &LockName,
         policy: &RetryPolicy,
         memory: &mut SweepMemory,
-        idle_locks: IdleLocks,
+        to_remove: ToRemove,
     ) -> Result<SweepReport, Failure> {
         let mut sweep = Sweep {
             witnesses: Witnesses::default(),
@@ -293,7 +293,7 @@ impl ClientInner {
             name: name.as_found(),
             policy,
             memory,
-            idle_locks,
+            to_remove,
             swept: SweepReport::default(),
         };
         // Boxed, because callers' futures would otherwise get too deep for the compiler's limits.

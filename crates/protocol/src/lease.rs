@@ -15,6 +15,11 @@ pub fn believed(lease: Duration) -> Duration {
     lease - lease / MARGIN_DIVISOR
 }
 
+/// The lease in which its owner believes for this long.
+pub fn believed_for(span: Duration) -> Duration {
+    span + span / (MARGIN_DIVISOR - 1)
+}
+
 /// How long until a third of the lease is left: the articles' danger zone. Zero means that the lease is in danger.
 pub fn until_danger(lease: Duration, left: Duration) -> Duration {
     left.saturating_sub(lease / 3)

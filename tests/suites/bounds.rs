@@ -1,0 +1,331 @@
+//! Holds that last for a time at least, or at most.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::panic,
+    reason = "a helper of a test that cannot go on has failed the test; a caller's task, not the client's"
+)]
+
+use std::time::Duration;
+
+use fairlock::{Error, FairLock, HeldLocks, LockGuard, LossReason, RecordWait};
+use fairlock_testkit::effort::sampled;
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::virtual_time;
+use tokio::time::Instant;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+fn lock(host: &Host) -> FairLock {
+    host.locks.fair_lock("a").unwrap()
+}
+
+async fn at_most(host: &Host, most: Duration) -> LockGuard {
+    let lock = lock(host).max_hold(most);
+    lock.acquire(RecordWait::Infinite).await.unwrap()
+}
+
+async fn at_least(host: &Host, least: Duration) -> LockGuard {
+    let lock = lock(host).min_hold(least);
+    lock.acquire(RecordWait::Infinite).await.unwrap()
+}
+
+async fn is_held(host: &Host) -> bool {
+    match lock(host).try_acquire().await.unwrap() {
+        Some(guard) => {
+            guard.release().await.unwrap();
+            false
+        }
+        None => true,
+    }
+}
+
+#[test]
+fn a_hold_ends_at_its_longest_and_the_next_has_the_lock_then() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two) = (lab.host(), lab.host());
+        for longest in [SECOND, 5 * SECOND, 45 * SECOND, 600 * SECOND] {
+            let guard = at_most(&one, longest).await;
+            let begun = Instant::now();
+            let next = waits(&lab, &two).await;
+            let lost = guard.lost().await;
+            assert_eq!(begun.elapsed(), longest);
+            assert_eq!(lost.reason, LossReason::MaxHold { limit: longest });
+            assert!(!guard.is_held());
+            let next = next.await.unwrap();
+            assert!(begun.elapsed() < longest + SECOND, "{longest:?}");
+            assert!(next.ticket() > guard.ticket());
+            let released = guard.release().await.unwrap_err();
+            assert!(matches!(released, Error::Lost { .. }), "{released}");
+            // The release of the lost guard took nothing from the next.
+            lab.settle().await;
+            assert!(next.is_held());
+            next.release().await.unwrap();
+        }
+        assert!(lab.is_free("a").await);
+    });
+}
+
+#[test]
+fn a_hold_that_is_released_before_its_longest_costs_nothing_unless_that_is_shorter_than_the_lease()
+{
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let one = lab.host();
+        acquire(&one).await.release().await.unwrap();
+        for (longest, requests) in [(600 * SECOND, 2), (30 * SECOND, 2), (5 * SECOND, 3)] {
+            let before = one.network.counts();
+            at_most(&one, longest).await.release().await.unwrap();
+            lab.wait(60 * SECOND).await;
+            let sent = one.network.counts() - before;
+            assert_eq!(sent.requests(), requests, "{longest:?}");
+        }
+    });
+}
+
+/// A process is cut off at any moment of holds of any length. The next caller waits for what the hold and its lease leave, and no longer.
+#[test]
+fn nobody_holds_the_lock_beside_a_hold_that_is_cut_off_and_nobody_waits_longer_than_it_may_last() {
+    let longest = [
+        500, 2_000, 9_000, 14_000, 20_000, 29_900, 31_000, 39_000, 41_000, 64_000,
+    ];
+    let cuts = [
+        0, 400, 3_000, 9_900, 10_100, 19_000, 25_000, 33_000, 45_000, 60_000,
+    ];
+    let pairs = longest
+        .into_iter()
+        .flat_map(|most| cuts.map(|cut| (most, cut)));
+    for (most, cut) in sampled(pairs, 34) {
+        let (most, cut) = (MS * most, MS * cut);
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (one, two) = (lab.host(), lab.host());
+            // The next one knows the time.
+            acquire(&two).await.release().await.unwrap();
+            let guard = at_most(&one, most).await;
+            let begun = Instant::now();
+            let lost = guard.lost();
+            let lost = tokio::spawn(async move {
+                lost.await;
+                begun.elapsed()
+            });
+            let next = waits(&lab, &two).await;
+            let next = tokio::spawn(async move { (next.await.unwrap(), begun.elapsed()) });
+            tokio::time::sleep_until(begun + cut).await;
+            one.network.set_faults(cut_off());
+            let lost = lost.await.unwrap();
+            assert!(lost <= most, "{most:?} {cut:?}: lost after {lost:?}");
+            let (next, granted) = next.await.unwrap();
+            assert!(
+                granted >= lost,
+                "{most:?} {cut:?}: {granted:?} before {lost:?}"
+            );
+            // A tenth of the lease, the margin of clocks, the allowance of the server's clock, and a poll.
+            let bound = most + 12 * SECOND;
+            assert!(granted <= bound, "{most:?} {cut:?}: {granted:?}");
+            next.release().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn readers_and_permits_end_one_by_one() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two) = (lab.host(), lab.host());
+        let short = lock(&one).max_hold(20 * SECOND);
+        let short = short.acquire_shared(RecordWait::Infinite).await.unwrap();
+        let long = lock(&two)
+            .acquire_shared(RecordWait::Infinite)
+            .await
+            .unwrap();
+        short.lost().await;
+        lab.settle().await;
+        assert!(long.is_held());
+        let states = lock(&two).inspect().await.unwrap();
+        assert_eq!(
+            states.holder.map(|holder| holder.ticket),
+            Some(long.ticket())
+        );
+        long.release().await.unwrap();
+        let permits = one.locks.semaphore("s", 2).unwrap().max_hold(5 * SECOND);
+        let permit = permits.acquire(RecordWait::Infinite).await.unwrap();
+        let reason = permit.lost().await.reason;
+        assert_eq!(reason, LossReason::MaxHold { limit: 5 * SECOND });
+        assert!(lab.is_free("a").await);
+        let permits = two.locks.semaphore("s", 2).unwrap();
+        let both = permits.acquire_many(2, RecordWait::NoWait).await.unwrap();
+        both.release().await.unwrap();
+    });
+}
+
+#[test]
+fn work_that_takes_longer_than_its_longest_hold_ends_with_it() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let one = lab.host();
+        let lock = lock(&one).max_hold(3 * SECOND);
+        let work = async |_: &LockGuard| lab.wait(60 * SECOND).await;
+        let Err(Error::Lost { reason, .. }) = lock.run(RecordWait::Infinite, work).await else {
+            panic!("it was lost");
+        };
+        assert_eq!(reason, LossReason::MaxHold { limit: 3 * SECOND });
+        assert!(lab.is_free("a").await);
+    });
+}
+
+#[test]
+fn a_lock_that_is_released_early_is_held_for_its_shortest_time_and_then_handed_over() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two, three) = (lab.host(), lab.host(), lab.host());
+        acquire(&one).await.release().await.unwrap();
+        for least in [SECOND, 20 * SECOND, 3_600 * SECOND] {
+            let before = one.network.counts();
+            let guard = at_least(&one, least).await;
+            let begun = Instant::now();
+            let next = waits(&lab, &two).await;
+            if least > SECOND {
+                guard.release().await.unwrap();
+                assert!(begun.elapsed() < 2 * SECOND, "it does not wait");
+                tokio::time::sleep_until(begun + least - MS).await;
+                assert!(is_held(&three).await);
+            } else {
+                drop(guard);
+            }
+            let next = next.await.unwrap();
+            let granted = begun.elapsed();
+            assert!(
+                granted >= least && granted < least + 2 * SECOND,
+                "{granted:?}"
+            );
+            next.release().await.unwrap();
+            let sent = one.network.counts() - before;
+            assert!(sent.requests() <= 3, "{sent:?}");
+        }
+        assert!(lab.is_free("a").await);
+    });
+}
+
+#[test]
+fn a_lock_whose_process_ends_after_the_release_is_held_for_its_shortest_time() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two, three) = (lab.host(), lab.host(), lab.host());
+        acquire(&two).await.release().await.unwrap();
+        for least in [5 * SECOND, 45 * SECOND, 300 * SECOND] {
+            let guard = at_least(&one, least).await;
+            let begun = Instant::now();
+            guard.release().await.unwrap();
+            one.network.set_faults(cut_off());
+            let next = waits(&lab, &two).await;
+            tokio::time::sleep_until(begun + least - MS).await;
+            assert!(is_held(&three).await);
+            let next = next.await.unwrap();
+            let granted = begun.elapsed();
+            let bound = least + least / 49 + 12 * SECOND;
+            assert!(
+                granted >= least && granted <= bound,
+                "{least:?}: {granted:?}"
+            );
+            next.release().await.unwrap();
+            one.network
+                .set_faults(fairlock::embedded::Faults::default());
+        }
+    });
+}
+
+#[test]
+fn a_shutdown_leaves_the_rest_of_the_shortest_time_to_the_lease() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two) = (lab.host(), lab.host());
+        acquire(&two).await.release().await.unwrap();
+        let guard = at_least(&one, 40 * SECOND).await;
+        let begun = Instant::now();
+        guard.release().await.unwrap();
+        let report = one.locks.shutdown(HeldLocks::Keep, 60 * SECOND).await;
+        assert!(
+            begun.elapsed() < SECOND,
+            "{report:?} after {:?}",
+            begun.elapsed()
+        );
+        tokio::time::sleep_until(begun + 39 * SECOND).await;
+        assert!(is_held(&two).await);
+        tokio::time::sleep_until(begun + 55 * SECOND).await;
+        assert!(!is_held(&two).await);
+    });
+}
+
+#[test]
+fn a_release_that_cannot_keep_the_lock_says_so_and_its_lease_ends_the_hold() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two) = (lab.host(), lab.host());
+        let guard = at_least(&one, 60 * SECOND).await;
+        let next = waits(&lab, &two).await;
+        one.network.set_faults(cut_off());
+        let released = guard.release().await.unwrap_err();
+        assert!(matches!(released, Error::Unavailable { .. }), "{released}");
+        next.await.unwrap().release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_lock_that_is_kept_can_be_broken() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two) = (lab.host(), lab.host());
+        at_least(&one, 600 * SECOND).await.release().await.unwrap();
+        let seen = lock(&two).inspect().await.unwrap().holder.unwrap();
+        two.locks.break_hold("a", &seen, "").await.unwrap();
+        assert!(!is_held(&two).await);
+        lab.wait(700 * SECOND).await;
+        assert!(lab.is_free("a").await);
+    });
+}
+
+#[test]
+fn callers_of_one_client_each_have_their_own_shortest_and_longest_time() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let one = lab.host();
+        let least = lock(&one).min_hold(10 * SECOND);
+        let begun = Instant::now();
+        let turn = || async {
+            let guard = least.acquire(RecordWait::Infinite).await.unwrap();
+            let granted = begun.elapsed();
+            guard.release().await.unwrap();
+            granted
+        };
+        let (one, two, three) = tokio::join!(turn(), turn(), turn());
+        let mut granted = [one, two, three];
+        granted.sort();
+        assert!(granted[1] >= granted[0] + 10 * SECOND, "{granted:?}");
+        assert!(granted[2] >= granted[1] + 10 * SECOND, "{granted:?}");
+        assert!(granted[2] < 23 * SECOND, "{granted:?}");
+    });
+}
+
+#[test]
+fn bounds_that_no_hold_can_keep_are_refused_before_any_request() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let one = lab.host();
+        let year = 366 * 86_400 * SECOND;
+        for bad in [
+            lock(&one).max_hold(Duration::ZERO),
+            lock(&one).min_hold(Duration::ZERO),
+            lock(&one).min_hold(year),
+            lock(&one).min_hold(2 * SECOND).max_hold(SECOND),
+        ] {
+            let refused = bad.try_acquire().await.unwrap_err();
+            assert!(matches!(refused, Error::Invalid(_)), "{refused}");
+            let told = refused.to_string();
+            assert!(told.contains("_hold"), "{told}");
+        }
+        assert_eq!(one.network.counts().requests(), 0);
+    });
+}
