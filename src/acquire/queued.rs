@@ -119,13 +119,14 @@ impl Queued {
                     None => (None, None),
                 },
             };
+            let was_queued = waiter.is_queued();
             let polled = Box::pin(waiter.poll_again(&to.policy())).await?;
             if polled.is_none() {
                 return Ok(self.lock_gone(place));
             }
             match news {
                 Some(news) => waiter.was_notified(news, before),
-                None => waiter.has_polled(),
+                None => waiter.has_polled(was_queued),
             }
             if !waiter.is_spent {
                 return Ok(place.polled());
@@ -144,8 +145,12 @@ impl Queued {
         let policy = to.policy();
         let registration = self.waiter.attempt.registration();
         let before = registration.map(|_| self.waiter.item().clone());
+        let (reads, fills) = (act == Act::ReadOn, matches!(act, Act::Fill(_)));
         let done = self.waiter.carry_out(act, &policy).await;
-        self.notify_promoted(before.as_ref());
+        // What another place did is for that place to tell.
+        if !reads && (!fills || self.waiter.has_settled_rows()) {
+            self.notify_promoted(before.as_ref());
+        }
         self.tidy(to);
         match done {
             Ok(Some(())) => Ok(place.polled()),

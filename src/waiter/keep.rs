@@ -74,16 +74,24 @@ impl Waiter {
         self.is_row_missing || behind <= NEAR || behind <= FAR && is_stale
     }
 
-    /// Whether this waiter fills slots. A waiter far from a slot leaves that to waiters near one, unless none of them does.
+    /// Whether this waiter fills slots. A waiter far from a slot leaves that to waiters near one, unless none of them does. A waiter that is
+    /// notified of its slot leaves it to the next ones.
     pub(super) fn fills_slots(&self) -> bool {
-        let (now, heartbeat) = (self.store.now(), self.store.config().heartbeat);
-        let stands_still = now.since(self.watermark.1) >= heartbeat;
-        stands_still || self.snapshot.item.is_free() || self.behind_the_slots() <= NEAR
+        let config = self.store.config();
+        let stands_still = self.store.now().since(self.watermark.1) >= config.heartbeat;
+        let near = match self.is_told_of_slots() {
+            true => (config.slots as u64).max(1),
+            false => NEAR,
+        };
+        stands_still || self.snapshot.item.is_free() || self.behind_the_slots() <= near
     }
 
     pub(crate) fn until_next(&mut self, position: QueuePosition) -> Duration {
         let position = match position {
             QueuePosition::Successor(index) => PollPosition::Successor(index),
+            QueuePosition::Queue if self.is_told_of_slots() => {
+                PollPosition::QueueTold(self.turns_to_a_slot())
+            }
             QueuePosition::Queue => PollPosition::Queue(self.turns_to_a_slot()),
         };
         self.until_next_at(position)

@@ -133,6 +133,11 @@ impl Waiter {
             .position_of_place(self.attempt.nonce, self.ticket)
     }
 
+    /// Whether the last poll showed the waiter behind the slots.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.item_position().is_none()
+    }
+
     /// The number of tickets from the last one with a slot to the first of this waiter's.
     fn behind_the_slots(&self) -> u64 {
         let first = self.ticket.first_of(self.attempt.tickets);
@@ -144,6 +149,11 @@ impl Waiter {
     /// Takes the rows that the steps of this waiter have settled, for the client to delete.
     pub(crate) fn take_settled_rows(&mut self) -> Vec<Ticket> {
         std::mem::take(&mut self.settled_rows)
+    }
+
+    /// Whether the steps of this waiter have settled rows that were not taken since: a fill was its own.
+    pub(crate) fn has_settled_rows(&self) -> bool {
+        !self.settled_rows.is_empty()
     }
 
     /// The step for which the newest snapshot asks.

@@ -138,6 +138,11 @@ impl Waiter {
         self.is_path_trusted() || self.path.early > 0
     }
 
+    /// Whether another waiter's notification says when this one has a slot.
+    pub(super) fn is_told_of_slots(&self) -> bool {
+        self.attempt.registration().is_some() && self.pace.is_path_proven()
+    }
+
     /// Takes in a confirmation. Returns how long to wait until the place before is asked again.
     /// It is asked as often as the first successor polls in a hold of which nothing is known, for this one may have become the first since
     /// its last poll.
@@ -216,7 +221,11 @@ impl Waiter {
     }
 
     /// Learns from what a poll showed that was due.
-    pub(crate) fn has_polled(&mut self) {
+    pub(crate) fn has_polled(&mut self, was_queued: bool) {
+        if was_queued && self.item_position().is_some() {
+            // The waiter that gave this one its slot has not notified it, or the notification is lost.
+            self.pace.path_is(false);
+        }
         if self.path.early == 0 {
             return;
         }

@@ -48,6 +48,15 @@ fn eight(turns: usize, holds: &'static [u64]) -> Contest {
     }
 }
 
+fn many(turns: usize, holds: &'static [u64]) -> Contest {
+    Contest {
+        workers: 32,
+        processes: 32,
+        turns,
+        holds,
+    }
+}
+
 fn over(post: &Post, contest: Contest) -> Course {
     virtual_time(contest.run_on(|lab| notified(lab, post)))
 }
@@ -80,6 +89,59 @@ fn a_handoff_between_hosts_that_notify_each_other_takes_one_poll() {
             requests,
         );
         at_most(&format!("{told}, unevenness"), course.unevenness(), 1.2);
+    }
+}
+
+/// A waiter behind the slots reads the table before it draws its ticket, and polls when it is told of its slot. Then it waits as a waiter
+/// does that had a slot at once.
+#[test]
+fn a_waiter_behind_the_slots_is_notified_of_its_slot_and_polls_little_before() {
+    for (holds, requests) in [(&[50][..], 7.8), (&[0], 8.0), (&[10, 90, 35, 0, 120], 8.0)] {
+        let post = Post::seeded(1);
+        post.set_faults(PostFaults {
+            delay: MS / 2,
+            ..PostFaults::default()
+        });
+        let course = over(&post, many(sized(256, 640), holds));
+        let told = format!("32 workers, {holds:?} ms");
+        at_most(
+            &format!("{told}, half of the handoffs"),
+            course.handoff(0.5),
+            1.25,
+        );
+        at_most(
+            &format!("{told}, requests a turn"),
+            course.requests_a_turn(),
+            requests,
+        );
+        at_most(&format!("{told}, unevenness"), course.unevenness(), 1.2);
+    }
+}
+
+/// The waiters count on notifications that come, and half of those are lost. A waiter whose notification is lost waits for its next poll.
+#[test]
+fn a_queue_that_loses_half_of_its_notifications_goes_on_as_fast_as_one_that_polls() {
+    for holds in sampled([&[50][..], &[0]].into_iter(), 2) {
+        let contest = || many(sized(128, 320), holds);
+        let polling = virtual_time(contest().run());
+        let post = Post::seeded(5);
+        post.set_faults(PostFaults {
+            lost: 0.5,
+            delay: MS / 2,
+            ..PostFaults::default()
+        });
+        let halved = over(&post, contest());
+        let told = format!("32 workers, {holds:?} ms, half are lost");
+        at_most(
+            &format!("{told}, requests against polling"),
+            halved.requests_a_turn() / polling.requests_a_turn(),
+            1.2,
+        );
+        at_most(
+            &format!("{told}, polling's speed against this"),
+            polling.turns_a_round_trip() / halved.turns_a_round_trip(),
+            1.1,
+        );
     }
 }
 

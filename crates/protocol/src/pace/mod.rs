@@ -24,6 +24,8 @@ pub enum PollPosition {
     Successor(usize),
     /// This many tickets come before it on the way to a slot.
     Queue(u64),
+    /// As `Queue`, and the waiter that gives it a slot notifies it.
+    QueueTold(u64),
     /// It has a slot, and the place before it has just confirmed that it is there: that place tells when it goes.
     Told,
 }
@@ -39,7 +41,7 @@ pub enum PollPosition {
 ///
 /// Waiters behind it pace their polls by the turns before them. A successor polls twice in the time that these turns take. A waiter in the
 /// queue polls after three quarters of that time: if it is late, the successors are still before it. So a queue of N costs O(log N) polls a
-/// turn. The speed of the queue is the number of tickets over the time between two polls. It is never learnt from the gaps between the
+/// turn. A waiter in the queue that is notified of its slot polls after all of that time, in case that the notification is lost. The speed of the queue is the number of tickets over the time between two polls. It is never learnt from the gaps between the
 /// waiter's own polls: from these a waiter would learn its own slowness.
 ///
 /// Requests are slow at first: connections are made, and many processes start at once. So a turn is remembered as the time that it took
@@ -73,8 +75,18 @@ pub struct PollSchedule {
     turns: Turns,
     regular: RegularTurns,
     lateness: ReleaseLateness,
-    /// Whether the last place that was asked by a notification answered. `true` until one does not.
-    is_path_open: bool,
+    path: NotificationPath,
+}
+
+/// What is known of the way that notifications take to this client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NotificationPath {
+    /// No place was asked yet.
+    Untried,
+    /// The last place that was asked answered.
+    Open,
+    /// The last place that was asked did not answer, or a notification that was due did not arrive.
+    Closed,
 }
 
 /// A late poll costs the handoff at most this share of the hold: a twentieth.
@@ -113,7 +125,7 @@ impl PollSchedule {
             answered: None,
             handed_off: None,
             lateness: ReleaseLateness::default(),
-            is_path_open: true,
+            path: NotificationPath::Untried,
         }
     }
 
@@ -183,14 +195,22 @@ impl PollSchedule {
         self.sent = now;
     }
 
-    /// Whether the last place that was asked by a notification answered.
+    /// Whether notifications may arrive: none that was due is known to be lost.
     pub fn is_path_open(&self) -> bool {
-        self.is_path_open
+        self.path != NotificationPath::Closed
     }
 
-    /// Takes in whether the place before answered.
+    /// Whether notifications arrive: the last place that was asked answered.
+    pub fn is_path_proven(&self) -> bool {
+        self.path == NotificationPath::Open
+    }
+
+    /// Takes in whether the place before answered, or whether another notification that was due arrived.
     pub fn path_is(&mut self, open: bool) {
-        self.is_path_open = open;
+        self.path = match open {
+            true => NotificationPath::Open,
+            false => NotificationPath::Closed,
+        };
     }
 
     /// How long after the notification of a release to poll.
@@ -323,7 +343,7 @@ impl PollSchedule {
     fn slack_of(&self, position: PollPosition, now: Moment) -> Duration {
         let before = match position {
             PollPosition::Successor(before) => before as u64,
-            PollPosition::Queue(_) => 0,
+            PollPosition::Queue(_) | PollPosition::QueueTold(_) => 0,
             PollPosition::Told => return self.slack(now),
         };
         let usual = self.turns.shortest(self.handoff());
@@ -366,7 +386,13 @@ impl PollSchedule {
                 let turns = self.time_of(before).min(self.time_to_learn(now));
                 (turns * 3 / 4, longest)
             }
+            PollPosition::QueueTold(before) => (self.time_of(before), times(self.longest, before)),
             PollPosition::Told => (Duration::ZERO, self.longest),
+        };
+        // A waiter that is notified polls no earlier than the waiter before it, which gives it a slot.
+        let jitter = match position {
+            PollPosition::QueueTold(_) => jitter.max(1.0),
+            _ => jitter,
         };
         let longest = longest.max(self.shortest);
         let turns = turns.min(longest).mul_f64(jitter);
@@ -374,7 +400,7 @@ impl PollSchedule {
         let span = span.clamp(self.shortest, longest);
         let most = match position {
             PollPosition::Successor(_) | PollPosition::Told => span.saturating_mul(SLOWEST),
-            PollPosition::Queue(_) => span,
+            PollPosition::Queue(_) | PollPosition::QueueTold(_) => span,
         };
         let most = most.max(MAX_BY_BRAKE);
         let slowed = span.saturating_mul(slowed).min(most);

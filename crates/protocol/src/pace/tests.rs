@@ -78,6 +78,11 @@ fn successors_poll_twice_in_the_time_of_the_turns_before_them_and_those_behind_a
     let next = |position| pace.until_next(position, 1.0, 1, at(3610));
     assert_eq!(next(PollPosition::Successor(2)), 90 * MS);
     assert_eq!(next(PollPosition::Queue(6)), 440 * MS);
+    assert_eq!(
+        next(PollPosition::QueueTold(6)),
+        590 * MS,
+        "all of that time"
+    );
     // The queue was seen for 3.6 s.
     assert_eq!(next(PollPosition::Queue(u64::MAX)), 1_340 * MS);
 }
