@@ -10,6 +10,7 @@ compile_error!(
 
 mod args;
 mod cloud;
+mod completions;
 mod connect;
 mod demo;
 mod explain;
@@ -52,6 +53,8 @@ fn main() -> ExitCode {
     log();
     let ended = may_open_enough().and_then(|()| match args.command {
         Command::Run(options) => run::run(options),
+        Command::Completions(options) => completions::completions(&options),
+        Command::Man(options) => completions::man(&options),
         Command::Table { what } => on_runtime(table::table(what)),
         Command::Show(options) => on_runtime(show::show(options)),
         Command::Ls(options) => on_runtime(ls::ls(options)),

@@ -7,5 +7,6 @@ mod inspect;
 mod line;
 mod operations;
 mod run;
+mod shell;
 mod terminal;
 mod transport;

@@ -1,17 +1,20 @@
 //! The command line.
 
+pub(crate) mod commands;
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use fairlock::RecordWait;
-use fairlock_cli::flags;
+use fairlock_cli::flags::{self, duration, seconds};
 
 use crate::failure::{Failure, LOST, MISUSE, NOT_GRANTED};
 use crate::notify::Notify;
 use crate::place::Place;
 use crate::teller;
+use commands::{COMPLETIONS_EXAMPLES, Completions, MAN_EXAMPLES, Pages};
 
 /// A fair lock for any program: first come, first served, over DynamoDB
 #[derive(Debug, Parser)]
@@ -57,6 +60,12 @@ pub(crate) enum Command {
     /// Watch several processes take turns at one lock, in a temporary file
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(Demo),
+    /// Print what lets a shell complete this command line
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions(Completions),
+    /// Print a page for `man`, or write all of them
+    #[command(after_help = MAN_EXAMPLES)]
+    Man(Pages),
     #[command(hide = true)]
     DemoWorker(DemoWorker),
     #[command(hide = true)]
@@ -76,7 +85,10 @@ impl Command {
             | Command::Ask(Ask { place, .. })
             | Command::Break(Break { place, .. })
             | Command::Supervisor(Supervisor { place, .. }) => Some(place),
-            Command::Demo(_) | Command::DemoWorker(_) => None,
+            Command::Demo(_)
+            | Command::DemoWorker(_)
+            | Command::Completions(_)
+            | Command::Man(_) => None,
         }
     }
 }
@@ -424,50 +436,10 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(Duration::ZERO) => Err("must be more than nothing".into()),
-        _ if flags::is_nothing(text) => Err("must be more than nothing".into()),
-        _ if flags::is_number(text) => Err(flags::unit_of(text)),
-        Ok(span) => Ok(span),
-        Err(error) => Err(format!("not a duration such as 30s: {error}")),
-    }
-}
-
-/// Parses a number of seconds, as `flock` takes it.
-fn seconds(text: &str) -> Result<RecordWait, String> {
-    let seconds = text.parse().ok().filter(|_| flags::is_number(text));
-    let span = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    match span {
-        Some(Duration::ZERO) => Ok(RecordWait::NoWait),
-        Some(span) => Ok(RecordWait::Timeout(span)),
-        None => Err("not a number of seconds such as 5 or 0.5; --wait takes other waits".into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::CommandFactory;
-
-    #[test]
-    fn a_number_is_seconds_where_flock_takes_them_and_asks_for_its_unit_elsewhere() {
-        let half = RecordWait::Timeout(Duration::from_millis(500));
-        assert_eq!(seconds("0.5"), Ok(half));
-        assert_eq!(seconds("0"), Ok(RecordWait::NoWait));
-        for bad in [
-            "",
-            "5s",
-            "-1",
-            "1e3",
-            "inf",
-            "1.2.3",
-            "99999999999999999999",
-        ] {
-            assert!(seconds(bad).is_err(), "{bad}");
-        }
-        assert_eq!(flags::wait("5"), Err("5 what? Say 5s, or 5m".to_owned()));
-    }
 
     #[test]
     fn the_flags_go_together() {
