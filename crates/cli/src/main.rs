@@ -15,6 +15,7 @@ mod connect;
 mod demo;
 mod explain;
 mod failure;
+mod hold;
 mod intervene;
 mod ipc;
 mod line;
@@ -53,6 +54,8 @@ fn main() -> ExitCode {
     log();
     let ended = may_open_enough().and_then(|()| match args.command {
         Command::Run(options) => run::run(options),
+        Command::Hold(options) => hold::hold(options),
+        Command::Holder(options) => hold::holder(&options),
         Command::Completions(options) => completions::completions(&options),
         Command::Man(options) => completions::man(&options),
         Command::Table { what } => on_runtime(table::table(what)),

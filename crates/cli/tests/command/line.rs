@@ -221,7 +221,7 @@ fn a_command_without_dashes_before_it_is_told_where_they_belong() {
     assert!(!told.err.contains("put --"), "{told:?}");
 }
 
-/// `flock`'s `-n`, `-w`, `-x` and `-e` mean the same here, and `-s` is answered with what to do instead.
+/// `flock`'s `-n`, `-w`, `-x`, `-e` and `-s` mean the same here.
 #[test]
 fn flags_of_flock_are_understood() {
     let refused = |flags: &[&str]| {
@@ -234,6 +234,7 @@ fn flags_of_flock_are_understood() {
         &["-w", "0"],
         &["--timeout", "0.5"],
         &["-x"],
+        &["-s"],
         &["-e", "-E", "3"],
     ] {
         refused(flags).assert_refused(69, &["there is no directory no"]);
@@ -244,7 +245,7 @@ fn flags_of_flock_are_understood() {
         (&["-n", "-w", "5"], &["-n", "-w"]),
         (&["--wait", "5s", "-n"], &["--wait", "-n"]),
         (&["--wait", "5s", "-w", "5"], &["--wait", "-w"]),
-        (&["-s"], &["-s", "acquire_shared"]),
+        (&["-s", "-x"], &["--shared", "--exclusive"]),
     ] {
         assert_misuse(&refused(flags), words);
     }

@@ -2,6 +2,7 @@
 
 mod command;
 mod demo;
+mod hold;
 mod hostile;
 mod inspect;
 mod line;

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::command::{Said, fairlock, said};
 
-const COMMANDS: [&str; 7] = ["run", "table", "show", "ls", "ask", "break", "demo"];
+const COMMANDS: [&str; 8] = ["run", "hold", "table", "show", "ls", "ask", "break", "demo"];
 /// What is for the command itself.
 const HIDDEN: [&str; 4] = ["supervisor", "demo-worker", "holder", "plant-fault"];
 
@@ -39,6 +39,8 @@ fn bash_completes_commands_flags_and_shells() {
     fs::write(home.path().join("script"), script).unwrap();
     for (words, expected) in [
         (&["fairlock", "table", "cre"][..], "create"),
+        (&["fairlock", "ho"], "hold"),
+        (&["fairlock", "run", "--per"], "--permits"),
         (&["fairlock", "completions", "fi"], "fish"),
     ] {
         let line = words.join(" ");
