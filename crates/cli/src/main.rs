@@ -12,12 +12,14 @@ mod args;
 mod cloud;
 mod completions;
 mod connect;
+mod data;
 mod demo;
 mod explain;
 mod failure;
 mod hold;
 mod intervene;
 mod ipc;
+mod lease;
 mod line;
 mod local;
 mod ls;
@@ -30,6 +32,7 @@ mod run;
 mod show;
 mod signals;
 mod supervisor;
+mod sweep;
 mod table;
 mod teller;
 mod text;
@@ -56,6 +59,9 @@ fn main() -> ExitCode {
         Command::Run(options) => run::run(options),
         Command::Hold(options) => hold::hold(options),
         Command::Holder(options) => hold::holder(&options),
+        Command::Data { what } => data::data(what),
+        Command::Lease { what } => on_runtime(lease::lease(what)),
+        Command::Sweep(options) => sweep::sweep(options),
         Command::Completions(options) => completions::completions(&options),
         Command::Man(options) => completions::man(&options),
         Command::Table { what } => on_runtime(table::table(what)),

@@ -15,7 +15,9 @@ use crate::notify::Notify;
 use crate::place::Place;
 use crate::teller;
 use commands::{
-    COMPLETIONS_EXAMPLES, Claim, Completions, HOLD_EXAMPLES, Hold, Holder, MAN_EXAMPLES, Pages,
+    COMPLETIONS_EXAMPLES, Claim, Completions, DATA_EXAMPLES, Data, DataClear, DataGet, DataPut,
+    HOLD_EXAMPLES, Hold, Holder, LEASE_EXAMPLES, Lease, LeaseAcquire, LeaseExtend, LeaseRelease,
+    LeaseShow, MAN_EXAMPLES, Pages, SWEEP_EXAMPLES, Sweep,
 };
 
 /// A fair lock for any program: first come, first served, over DynamoDB
@@ -62,6 +64,21 @@ pub(crate) enum Command {
     /// Take a lock, or a place in its queue, away from its owner
     #[command(after_help = BREAK_EXAMPLES)]
     Break(Break),
+    /// Read or write the bytes that a lock carries from holder to holder
+    #[command(after_help = DATA_EXAMPLES)]
+    Data {
+        #[command(subcommand)]
+        what: Data,
+    },
+    /// Hold a lock for a time under a name, across processes and hosts
+    #[command(after_help = LEASE_EXAMPLES)]
+    Lease {
+        #[command(subcommand)]
+        what: Lease,
+    },
+    /// Remove what crashed clients left in a table
+    #[command(after_help = SWEEP_EXAMPLES)]
+    Sweep(Sweep),
     /// Watch several processes take turns at one lock, in a temporary file
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(Demo),
@@ -85,6 +102,20 @@ impl Command {
         match self {
             Command::Run(Run { place, .. })
             | Command::Hold(Hold { place, .. })
+            | Command::Data {
+                what:
+                    Data::Get(DataGet { place, .. })
+                    | Data::Put(DataPut { place, .. })
+                    | Data::Clear(DataClear { place, .. }),
+            }
+            | Command::Lease {
+                what:
+                    Lease::Acquire(LeaseAcquire { place, .. })
+                    | Lease::Extend(LeaseExtend { place, .. })
+                    | Lease::Release(LeaseRelease { place, .. })
+                    | Lease::Show(LeaseShow { place, .. }),
+            }
+            | Command::Sweep(Sweep { place, .. })
             | Command::Table {
                 what: Table::Create(Create { place, .. }) | Table::Check { place },
             }

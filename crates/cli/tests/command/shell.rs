@@ -8,7 +8,9 @@ use tempfile::TempDir;
 
 use crate::command::{Said, fairlock, said};
 
-const COMMANDS: [&str; 8] = ["run", "hold", "table", "show", "ls", "ask", "break", "demo"];
+const COMMANDS: [&str; 11] = [
+    "run", "hold", "table", "show", "ls", "ask", "break", "data", "lease", "sweep", "demo",
+];
 /// What is for the command itself.
 const HIDDEN: [&str; 4] = ["supervisor", "demo-worker", "holder", "plant-fault"];
 
@@ -39,8 +41,10 @@ fn bash_completes_commands_flags_and_shells() {
     fs::write(home.path().join("script"), script).unwrap();
     for (words, expected) in [
         (&["fairlock", "table", "cre"][..], "create"),
+        (&["fairlock", "swe"], "sweep"),
         (&["fairlock", "ho"], "hold"),
         (&["fairlock", "run", "--per"], "--permits"),
+        (&["fairlock", "lease", "ext"], "extend"),
         (&["fairlock", "completions", "fi"], "fish"),
     ] {
         let line = words.join(" ");
@@ -65,7 +69,10 @@ fn each_command_has_a_page_and_all_are_written_into_a_directory() {
         run(home.path(), &["man", "--out", "man1"]).assert_done(),
         ""
     );
-    for command in COMMANDS.iter().chain(&["table-create", "man"]) {
+    for command in COMMANDS
+        .iter()
+        .chain(&["table-create", "data-put", "lease-acquire", "man"])
+    {
         let page = fs::read_to_string(pages.join(format!("fairlock-{command}.1"))).unwrap();
         let head = format!(
             ".TH fairlock-{command} 1  \"fairlock {}\"",
@@ -110,12 +117,12 @@ fn pages_that_cannot_be_are_refused() {
     let home = TempDir::new().unwrap();
     let gone = run(home.path(), &["man", "--out", "gone"]);
     gone.assert_refused(74, &["gone", "make it first"]);
-    let unknown = run(home.path(), &["man", "table", "drop"]);
+    let unknown = run(home.path(), &["man", "lease", "steal"]);
     unknown.assert_refused(
         64,
         &[
-            "fairlock table has no command `drop`",
-            "fairlock table --help",
+            "fairlock lease has no command `steal`",
+            "fairlock lease --help",
         ],
     );
     let hidden = run(home.path(), &["man", "supervisor"]);

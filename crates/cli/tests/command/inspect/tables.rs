@@ -51,6 +51,9 @@ fn a_command_that_only_reads_creates_neither_file_nor_table() {
         ("show --exit-code a", 0, "a: free"),
         ("ls", 0, "no locks in table fairlock in none.db"),
         ("ls --json", 0, ""),
+        ("sweep", 0, "0 locks"),
+        ("data get --json a", 1, "null"),
+        ("lease show a", 1, "no such lease"),
     ];
     for (line, code, words) in read {
         let ended = home.run(&format!("{line} --local none.db"));
@@ -67,7 +70,14 @@ fn a_command_that_only_reads_creates_neither_file_nor_table() {
         ended.assert_refused(75, &["nobody has it"]);
         assert!(home.files().is_empty(), "{line}");
     }
-    for line in ["table check", "show a", "ls", "run a -- true"] {
+    for line in [
+        "table check",
+        "show a",
+        "ls",
+        "sweep",
+        "run a -- true",
+        "lease show a",
+    ] {
         let (line, command) = line
             .split_once(" --")
             .map_or((line, ""), |(line, _)| (line, " -- true"));
