@@ -14,6 +14,7 @@ mod completions;
 mod connect;
 mod data;
 mod demo;
+mod doctor;
 mod explain;
 mod failure;
 mod hold;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         Command::Data { what } => data::data(what),
         Command::Lease { what } => on_runtime(lease::lease(what)),
         Command::Sweep(options) => sweep::sweep(options),
+        Command::Doctor(options) => on_runtime(doctor::doctor(options)),
         Command::Completions(options) => completions::completions(&options),
         Command::Man(options) => completions::man(&options),
         Command::Table { what } => on_runtime(table::table(what)),

@@ -402,6 +402,29 @@ pub(crate) struct Sweep {
     pub(crate) place: Place,
 }
 
+pub(crate) const DOCTOR_EXAMPLES: &str = "\
+Nothing is created or changed: it reads, and writes on conditions that cannot hold. Each line is ok, \
+a warning (locks work, but not all that is promised holds), or a problem (locks do not work). \
+Permission to create the table and to switch TTL on is not tried.
+
+Exit codes: 0 if there is no problem, 1 if there is one, 64 for a wrong command line.
+
+Examples:
+  fairlock doctor
+  fairlock doctor --table locks || exit 1
+  fairlock doctor --json | jq -r 'select(.state != \"ok\") | .text'";
+
+/// `fairlock doctor`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Doctor {
+    /// Print JSON, one line for each check; docs/operations.md explains the fields
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
 pub(crate) const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
   fairlock completions bash > /etc/bash_completion.d/fairlock

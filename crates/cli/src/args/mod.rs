@@ -15,9 +15,9 @@ use crate::notify::Notify;
 use crate::place::Place;
 use crate::teller;
 use commands::{
-    COMPLETIONS_EXAMPLES, Claim, Completions, DATA_EXAMPLES, Data, DataClear, DataGet, DataPut,
-    HOLD_EXAMPLES, Hold, Holder, LEASE_EXAMPLES, Lease, LeaseAcquire, LeaseExtend, LeaseRelease,
-    LeaseShow, MAN_EXAMPLES, Pages, SWEEP_EXAMPLES, Sweep,
+    COMPLETIONS_EXAMPLES, Claim, Completions, DATA_EXAMPLES, DOCTOR_EXAMPLES, Data, DataClear,
+    DataGet, DataPut, Doctor, HOLD_EXAMPLES, Hold, Holder, LEASE_EXAMPLES, Lease, LeaseAcquire,
+    LeaseExtend, LeaseRelease, LeaseShow, MAN_EXAMPLES, Pages, SWEEP_EXAMPLES, Sweep,
 };
 
 /// A fair lock for any program: first come, first served, over DynamoDB
@@ -31,6 +31,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   fairlock table create                      once for all, in this AWS account
+  fairlock doctor                            what may be wrong, and the way out
   fairlock run nightly -- ./report.sh        one after the other, in their order
   fairlock run --wait none nightly -- ./x    only if nobody else is at it
   fairlock show nightly                      who has it, and who waits
@@ -79,6 +80,9 @@ pub(crate) enum Command {
     /// Remove what crashed clients left in a table
     #[command(after_help = SWEEP_EXAMPLES)]
     Sweep(Sweep),
+    /// Find out what may be wrong: credentials, table, permissions, clocks, latency
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(Doctor),
     /// Watch several processes take turns at one lock, in a temporary file
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(Demo),
@@ -116,6 +120,7 @@ impl Command {
                     | Lease::Show(LeaseShow { place, .. }),
             }
             | Command::Sweep(Sweep { place, .. })
+            | Command::Doctor(Doctor { place, .. })
             | Command::Table {
                 what: Table::Create(Create { place, .. }) | Table::Check { place },
             }

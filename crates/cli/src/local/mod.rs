@@ -122,6 +122,11 @@ pub(crate) fn obstacle(file: &Path) -> Option<String> {
     access::obstacle(file)
 }
 
+/// Whether the disk has no room for the files that SQLite creates beside this one.
+pub(crate) fn is_disk_full(file: &Path) -> bool {
+    access::is_disk_full(file)
+}
+
 /// Explains one of SQLite's error messages: what has become of the file, and what to do. Returns `None` if the message is not known here.
 pub(crate) fn remedy(file: &Path, said: &str) -> Option<String> {
     let says = |words: &str| said.contains(words);

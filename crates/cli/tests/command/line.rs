@@ -25,9 +25,20 @@ fn run(line: &[&str]) -> Said {
     run_with(&[], line)
 }
 
+const LEASE: &str = "lease ef35c85bd09c7500e27e934d6e39209d 17 1795778214000 1 xa";
+
 /// Each command with its required arguments. The flags of a place go between the two.
-const COMMANDS: [(&[&str], &[&str]); 5] = [
+const COMMANDS: [(&[&str], &[&str]); 14] = [
     (&["run"], &["a", "--", "true"]),
+    (&["hold"], &["a"]),
+    (&["data", "get"], &["a"]),
+    (&["data", "put"], &["a"]),
+    (&["data", "clear"], &["a"]),
+    (&["lease", "acquire"], &["--id", "x", "--for", "5m", "a"]),
+    (&["lease", "extend"], &["--for", "5m", "a", LEASE]),
+    (&["lease", "release"], &["a", LEASE]),
+    (&["lease", "show"], &["a"]),
+    (&["sweep"], &[]),
     (&["table", "create"], &[]),
     (&["table", "check"], &[]),
     (&["show"], &["a"]),
@@ -36,9 +47,25 @@ const COMMANDS: [(&[&str], &[&str]); 5] = [
 
 #[test]
 fn every_command_helps_with_examples_that_fit_a_terminal() {
-    let all: [&[&str]; 8] = [
+    let all: [&[&str]; 24] = [
         &[],
         &["run"],
+        &["hold"],
+        &["ask"],
+        &["break"],
+        &["data"],
+        &["data", "get"],
+        &["data", "put"],
+        &["data", "clear"],
+        &["lease"],
+        &["lease", "acquire"],
+        &["lease", "extend"],
+        &["lease", "release"],
+        &["lease", "show"],
+        &["sweep"],
+        &["doctor"],
+        &["completions"],
+        &["man"],
         &["table"],
         &["table", "create"],
         &["table", "check"],
@@ -61,10 +88,15 @@ fn every_command_helps_with_examples_that_fit_a_terminal() {
 
 #[test]
 fn help_puts_the_arguments_apart_from_the_flags_of_the_place() {
-    for command in ["run", "show"] {
+    for command in ["run", "hold", "show", "sweep"] {
         let help = run(&[command, "--help"]).out;
         let at = |heading| help.find(heading).unwrap();
-        let order = [at("Arguments:"), at("The lock's name"), at("Options:")];
+        let name = if command == "sweep" {
+            "Only the lock"
+        } else {
+            "The lock's name"
+        };
+        let order = [at("Arguments:"), at(name), at("Options:")];
         assert!(order.is_sorted(), "{help}");
         assert!(at("Options:") < at("Where the locks are:"), "{help}");
     }
@@ -73,10 +105,9 @@ fn help_puts_the_arguments_apart_from_the_flags_of_the_place() {
 #[test]
 fn what_is_for_the_command_itself_is_not_in_the_help() {
     let help = run(&["--help"]).out;
-    assert!(
-        !help.contains("supervisor") && !help.contains("worker"),
-        "{help}"
-    );
+    for hidden in ["supervisor", "worker", "  holder "] {
+        assert!(!help.contains(hidden), "{help}");
+    }
     assert!(!run(&["demo", "--help"]).out.contains("plant"));
 }
 
@@ -99,7 +130,7 @@ fn assert_misuse(ended: &Said, words: &[&str]) {
 
 #[test]
 fn a_line_that_is_none_is_refused() {
-    let wrong: [(&[&str], &str); 13] = [
+    let wrong: [(&[&str], &str); 27] = [
         (&[], "Usage"),
         (&["lock"], "'lock'"),
         (&["--colour"], "--colour"),
@@ -109,6 +140,20 @@ fn a_line_that_is_none_is_refused() {
         (&["table", "check", "locks"], "'locks'"),
         (&["show"], "<LOCK>"),
         (&["show", "a", "b"], "'b'"),
+        (&["hold"], "<LOCK>"),
+        (&["hold", "a", "--", "true"], "'true'"),
+        (&["data"], "Usage"),
+        (&["data", "put"], "<LOCK>"),
+        (&["data", "put", "a", "bytes"], "'bytes'"),
+        (&["lease"], "Usage"),
+        (&["lease", "acquire", "a"], "--id"),
+        (&["lease", "extend", "a"], "--for"),
+        (&["lease", "release", "a"], "<LEASE>"),
+        (&["sweep", "a", "--every", "1h"], "--every"),
+        (&["sweep", "a", "--idle-locks"], "--idle-locks"),
+        (&["doctor", "a"], "'a'"),
+        (&["completions"], "<SHELL>"),
+        (&["completions", "tcsh"], "tcsh"),
         (&["ls", "a", "b"], "'b'"),
         (&["run"], "<LOCK>"),
         (&["run", "a"], "<COMMAND>"),
@@ -120,7 +165,26 @@ fn a_line_that_is_none_is_refused() {
 }
 
 /// Commands with a flag whose value, or use, makes no sense.
-const SENSELESS: [(&[&str], &[&str]); 38] = [
+const SENSELESS: [(&[&str], &[&str]); 57] = [
+    (&["run"], &["--shared", "--permits", "3"]),
+    (&["run"], &["--shared", "--exclusive"]),
+    (&["run"], &["--exclusive", "--permits", "3"]),
+    (&["run"], &["--also", "b", "--shared"]),
+    (&["run"], &["--also", "b", "--permits", "3"]),
+    (&["run"], &["--take", "2"]),
+    (&["run"], &["--permits=-1"]),
+    (&["run"], &["--permits", "some"]),
+    (&["hold"], &["--grace", "2s"]),
+    (&["hold"], &["--wait", "5"]),
+    (&["hold"], &["--json=yes"]),
+    (&["data", "put"], &["--wait", "0s"]),
+    (&["data", "get"], &["--wait", "1s"]),
+    (&["lease", "acquire"], &["--for", "5"]),
+    (&["lease", "extend"], &["--for", "0s"]),
+    (&["sweep"], &["--every", "1"]),
+    (&["doctor"], &["--json=yes"]),
+    (&["man"], &["--out", "a", "--out", "b"]),
+    (&["completions"], &["--json", "bash"]),
     (&["run"], &["--wait", "soon"]),
     (&["run"], &["--wait", "0s"]),
     (&["run"], &["--wait=-1s"]),

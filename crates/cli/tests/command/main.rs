@@ -3,6 +3,7 @@
 mod command;
 mod data;
 mod demo;
+mod doctor;
 mod hold;
 mod hostile;
 mod inspect;

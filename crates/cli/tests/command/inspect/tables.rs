@@ -52,6 +52,7 @@ fn a_command_that_only_reads_creates_neither_file_nor_table() {
         ("ls", 0, "no locks in table fairlock in none.db"),
         ("ls --json", 0, ""),
         ("sweep", 0, "0 locks"),
+        ("doctor", 0, "the first turn makes none.db"),
         ("data get --json a", 1, "null"),
         ("lease show a", 1, "no such lease"),
     ];
