@@ -1,12 +1,17 @@
 //! What an operator does with a client: create, check and sweep its table.
 
+use std::sync::Arc;
+
+use futures::stream::{self, Stream, StreamExt};
+
 use crate::client::LockClient;
 use crate::client_inner::ClientInner;
 use crate::error::{Closed, Error};
 use crate::lock::FairLock;
 use crate::store::Failure;
 use crate::sweep::{
-    IdleLocks, Pass, SweepMemory, SweepOptions, SweepReport, Sweeper, TableSweepReport, ToRemove,
+    IdleLocks, Pass, SweepMemory, SweepOptions, SweepReport, Sweeper, Sweeps, TableSweepReport,
+    ToRemove,
 };
 use crate::table::{self, TableOptions, TableReport};
 
@@ -133,12 +138,59 @@ impl LockClient {
     /// # }
     /// ```
     pub async fn sweep_table(&self, idle_locks: IdleLocks) -> Result<TableSweepReport, Error> {
-        let mut pass = Pass::new(&self.inner, self.inner.closed.clone(), idle_locks);
+        let mut pass = Pass::new(
+            Arc::clone(&self.inner),
+            self.inner.closed.clone(),
+            idle_locks,
+        );
         self.inner.for_caller(pass.run()).await?;
         match self.inner.closed.is_cancelled() {
             true => Err(Error::ShutDown(Closed::ShutDown)),
             false => Ok(pass.swept),
         }
+    }
+
+    /// Streams what sweeps of the table do, each as [`sweep_table`](Self::sweep_table) does it: one now, and one after each pause of
+    /// `options`. Sweeps only while the stream is polled.
+    ///
+    /// Like [`start_sweeper`](Self::start_sweeper), a stream that goes on also times entries whose owners never wrote down DynamoDB's time.
+    /// The stream goes on after an error. It ends when the client is shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`FairLock::sweep`]. A sweep whose future is dropped is not reported.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] if the time between two sweeps is below a second. The stream returns the errors of
+    /// [`sweep_table`](Self::sweep_table).
+    ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which measure its pauses.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn keep_tidy(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
+    /// use std::pin::pin;
+    /// use fairlock::SweepOptions;
+    /// use futures::TryStreamExt;
+    ///
+    /// let mut sweeps = pin!(locks.sweeps(SweepOptions::default())?);
+    /// while let Some(swept) = sweeps.try_next().await? {
+    ///     println!("{swept}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn sweeps(
+        &self,
+        options: SweepOptions,
+    ) -> Result<impl Stream<Item = Result<TableSweepReport, Error>> + Send + use<>, Error> {
+        options.check()?;
+        let sweeps = Sweeps::new(self.inner.clone(), options);
+        Ok(stream::unfold(sweeps, Sweeps::next).fuse())
     }
 
     /// Sweeps the table again and again in the background, for as long as the handle is kept and the client is not shut down. A failure is

@@ -110,6 +110,22 @@ impl Semaphore {
         self
     }
 
+    /// Returns a handle whose calls read the lock once before they write, as [`FairLock::read_first`] does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn once(exports: fairlock::Semaphore) -> Result<(), fairlock::Error> {
+    /// // a program that takes one permit in its life
+    /// let permit = exports.read_first().acquire(fairlock::RecordWait::default()).await?;
+    /// permit.release().await
+    /// # }
+    /// ```
+    pub fn read_first(mut self) -> Semaphore {
+        self.lock = self.lock.read_first();
+        self
+    }
+
     /// Limits the queue for calls through the returned handle. If `most` callers or more already wait, the call fails with
     /// [`Error::QueueFull`], as at a [lock](FairLock::max_waiters). Holders of permits do not count.
     ///

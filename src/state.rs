@@ -167,6 +167,20 @@ pub struct Waiting {
     pub outage: Option<Outage>,
 }
 
+impl Waiting {
+    /// The call has the lock by this place, and waits for other locks.
+    pub(crate) fn over(place: PlaceId) -> Self {
+        Waiting {
+            position: Some(0),
+            place_id: Some(place),
+            expected_wait: None,
+            holder: None,
+            held_since: None,
+            outage: None,
+        }
+    }
+}
+
 /// A time in which DynamoDB does not answer a waiting call.
 ///
 /// # Examples

@@ -8,6 +8,7 @@ mod guard;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -17,10 +18,12 @@ use crate::background::Task;
 use crate::client::LockClient;
 use crate::client_inner::{ClientHandle, STANDSTILL};
 use crate::error::{Closed, Error, Invalid, LockLost};
+use crate::guard::LockGuard;
 use crate::hold;
 use crate::lock::FairLock;
 use crate::offer::{self, Granted};
 use crate::run::{self, HoldHandle, RunOutcome};
+use crate::state::Waiting;
 use crate::wait::RecordWait;
 use fairlock_protocol::moment::Moment;
 
@@ -66,7 +69,12 @@ pub struct MultiLock {
     inner: ClientHandle,
     /// In the order in which they are taken.
     locks: Vec<FairLock>,
+    /// Learns of each lock that is taken. Each lock tells it of the wait by itself.
+    observer: Option<Observer>,
 }
+
+/// What is told of the lock with that name.
+type Observer = Arc<dyn Fn(&str, &Waiting) + Send + Sync>;
 
 impl LockClient {
     /// Names several locks, to be held all or none; sends nothing. The order in which they are named makes no difference. A lock
@@ -100,6 +108,7 @@ impl LockClient {
         Ok(MultiLock {
             inner: self.inner.clone(),
             locks: locks.into_values().collect(),
+            observer: None,
         })
     }
 }
@@ -116,6 +125,59 @@ impl MultiLock {
     /// ```
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.locks.iter().map(FairLock::name)
+    }
+
+    /// Sets an observer for the waiting calls of the returned handle. It gets the name of the lock that the call asks for, and what the
+    /// observer of [that lock alone](FairLock::observed) would get.
+    ///
+    /// When a lock is granted, the observer gets the place of its hold, with position 0. The call keeps this place while it waits for the
+    /// other locks, and another process can [give it up](LockClient::give_up). If the call loses a lock meanwhile, it gives back all of
+    /// them without telling the observer, and each lock has another place afterwards.
+    ///
+    /// As there, the observer must be quick, never block and not panic.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn transfer(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
+    /// use fairlock::RecordWait;
+    ///
+    /// let accounts = locks.multi_lock(["account/42", "account/7"])?;
+    /// let accounts = accounts.observed(|lock, waiting| match waiting.position {
+    ///     Some(0) => eprintln!("{lock} is taken"),
+    ///     position => eprintln!("before us at {lock}: {position:?}"),
+    /// });
+    /// accounts.acquire(RecordWait::Infinite).await?.release().await
+    /// # }
+    /// ```
+    pub fn observed(
+        mut self,
+        observer: impl Fn(&str, &Waiting) + Send + Sync + 'static,
+    ) -> MultiLock {
+        let observer: Observer = Arc::new(observer);
+        let observed = |lock: FairLock| {
+            let (name, observer) = (lock.name().to_owned(), Arc::clone(&observer));
+            lock.observed(move |waiting| observer(&name, waiting))
+        };
+        self.locks = self.locks.into_iter().map(observed).collect();
+        self.observer = Some(observer);
+        self
+    }
+
+    /// Returns a handle whose calls read each lock once before they write to it, as [`FairLock::read_first`] does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn once(accounts: fairlock::MultiLock) -> Result<(), fairlock::Error> {
+    /// // a program that takes these locks once in its life
+    /// let guard = accounts.read_first().acquire(fairlock::RecordWait::default()).await?;
+    /// guard.release().await
+    /// # }
+    /// ```
+    pub fn read_first(mut self) -> MultiLock {
+        self.locks = self.locks.into_iter().map(FairLock::read_first).collect();
+        self
     }
 
     /// Waits for this call's turn at each of the locks, in the order of their names, and takes all of them, or none.
@@ -359,7 +421,10 @@ impl MultiLock {
                 granted = lock.acquire(time.left(inner)) => granted,
             };
             match granted {
-                Ok(guard) => taken.guards.push(guard),
+                Ok(guard) => {
+                    self.tell_of(&guard);
+                    taken.guards.push(guard);
+                }
                 Err(error) => return Taken::Failed(taken, error),
             }
             if let Some(lost) = taken.loss() {
@@ -367,6 +432,12 @@ impl MultiLock {
             }
         }
         Taken::All(taken)
+    }
+
+    fn tell_of(&self, guard: &LockGuard) {
+        if let Some(observer) = &self.observer {
+            observer(guard.name(), &Waiting::over(guard.place_id()));
+        }
     }
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::background::{Job, Task};
-use crate::client_inner::ClientInner;
-use crate::error::Invalid;
+use crate::client_inner::{ClientHandle, ClientInner};
+use crate::error::{Error, Invalid};
 use crate::name::LockName;
 use crate::store::{Failure, RetryPolicy, ScanPlace};
 use fairlock_protocol::witness::Witnesses;
@@ -186,7 +186,7 @@ impl fmt::Display for TableSweepReport {
 /// Sweeps the whole table again and again. Ends when told to stop.
 async fn keep_sweeping(inner: &Arc<ClientInner>, options: &SweepOptions, stop: CancellationToken) {
     let config = inner.store.config();
-    let mut pass = Pass::new(inner, stop.clone(), options.idle_locks);
+    let mut pass = Pass::new(Arc::clone(inner), stop.clone(), options.idle_locks);
     loop {
         let every = options.every.min(MAX_EVERY);
         let pause = every.mul_f64(config.random_source.jitter());
@@ -206,9 +206,48 @@ async fn keep_sweeping(inner: &Arc<ClientInner>, options: &SweepOptions, stop: C
     }
 }
 
+/// Sweeps for as long as the caller polls, and returns what each sweep did.
+pub(crate) struct Sweeps {
+    client: ClientHandle,
+    options: SweepOptions,
+    pass: Pass,
+    is_first: bool,
+}
+
+impl Sweeps {
+    pub(crate) fn new(client: ClientHandle, options: SweepOptions) -> Self {
+        let stop = client.closed.clone();
+        Sweeps {
+            pass: Pass::new(Arc::clone(&client), stop, options.idle_locks),
+            client,
+            options,
+            is_first: true,
+        }
+    }
+
+    /// Returns `None` once the client is shut down.
+    pub(crate) async fn next(mut self) -> Option<(Result<TableSweepReport, Error>, Sweeps)> {
+        if !std::mem::take(&mut self.is_first) {
+            let config = self.client.store.config();
+            let every = self.options.every.min(MAX_EVERY);
+            let pause = every.mul_f64(config.random_source.jitter());
+            tokio::select! {
+                biased;
+                () = self.client.closed.cancelled() => return None,
+                () = config.clock.sleep(pause) => {}
+            }
+        }
+        let swept = self.client.for_caller(self.pass.run()).await;
+        match self.client.closed.is_cancelled() {
+            true => None,
+            false => Some((swept.map(|()| self.pass.swept), self)),
+        }
+    }
+}
+
 /// A sweep of a whole table, and what it remembers for the next.
-pub(crate) struct Pass<'a> {
-    inner: &'a Arc<ClientInner>,
+pub(crate) struct Pass {
+    inner: Arc<ClientInner>,
     policy: RetryPolicy,
     idle_locks: IdleLocks,
     /// What is remembered of the locks that left something to watch when they were last swept.
@@ -216,15 +255,15 @@ pub(crate) struct Pass<'a> {
     pub(crate) swept: TableSweepReport,
 }
 
-impl<'a> Pass<'a> {
+impl Pass {
     pub(crate) fn new(
-        inner: &'a Arc<ClientInner>,
+        inner: Arc<ClientInner>,
         stop: CancellationToken,
         idle_locks: IdleLocks,
     ) -> Self {
         Pass {
-            inner,
             policy: inner.policy_of_few(stop),
+            inner,
             idle_locks,
             memories: HashMap::new(),
             swept: TableSweepReport::default(),

@@ -18,18 +18,21 @@ const SAMPLE: i32 = 300;
 pub(crate) async fn check(store: &Store, policy: &RetryPolicy) -> Result<TableReport, Failure> {
     let check = Check { store, policy };
     let (mut findings, is_strong) = check.table().await?;
+    let mut tried = vec!["DescribeTable"];
     if !findings.contains(&Finding::NoTable) {
+        tried.push("DescribeTimeToLive");
         findings.extend(check.ttl(is_strong).await?);
     }
     // A table that cannot be used refuses everything, so its answers say nothing about permissions.
     let is_usable = |finding: &Finding| finding.severity() < Severity::Fatal;
     if findings.iter().all(is_usable) {
+        tried.extend(Operation::ALL.map(Operation::name));
         findings.extend(check.operations().await?);
     }
     if store.newest_date().is_none() {
         findings.push(Finding::MissingDateHeader);
     }
-    Ok(TableReport::new(findings))
+    Ok(TableReport::new(findings, tried))
 }
 
 struct Check<'a> {

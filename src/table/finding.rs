@@ -21,12 +21,14 @@ use std::fmt;
 pub struct TableReport {
     /// What is not as it should be, the gravest first.
     pub findings: Vec<Finding>,
+    /// DynamoDB's names of the operations that were tried. An operation that no finding names is permitted, and works.
+    pub tried: Vec<&'static str>,
 }
 
 impl TableReport {
-    pub(super) fn new(mut findings: Vec<Finding>) -> Self {
+    pub(super) fn new(mut findings: Vec<Finding>, tried: Vec<&'static str>) -> Self {
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity()));
-        TableReport { findings }
+        TableReport { findings, tried }
     }
 
     /// Whether locks work: no finding is [`Severity::Fatal`].

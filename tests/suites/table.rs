@@ -400,6 +400,7 @@ fn a_missing_table_is_the_one_finding_and_names_the_call_that_makes_it() {
         for locks in [locks(&engine), denied(&engine, "DescribeTimeToLive")] {
             let report = locks.check_table().await.unwrap();
             assert_eq!(report.findings, [Finding::NoTable]);
+            assert_eq!(report.tried, ["DescribeTable"]);
             assert!(!report.is_usable());
             assert!(report.to_string().contains("create_table"));
         }
@@ -447,6 +448,9 @@ fn each_permission_that_is_missing_is_found_and_is_the_only_finding() {
             );
             assert_eq!(finding.severity(), severity, "{finding}");
             assert_eq!(report.is_usable(), severity < Severity::Fatal);
+            let tried = operations.map(|(tried, _)| tried);
+            assert!(tried.iter().all(|tried| report.tried.contains(tried)));
+            assert_eq!(report.tried.len(), tried.len());
             assert!(finding.remedy().contains(name) && !report.to_string().contains('\n'));
         }
     });

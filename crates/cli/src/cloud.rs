@@ -1,6 +1,7 @@
 //! Connects to DynamoDB: reads the AWS configuration, and tells the user which of its variables and files decided.
 
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_credential_types::provider::error::CredentialsError;
@@ -13,56 +14,77 @@ const REGIONS: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
 const ENDPOINTS: [&str; 2] = ["AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"];
 const PROFILE: &str = "AWS_PROFILE";
 
-/// Returns a client for that URL, or for the configured endpoint, and a hint what to check when nothing answers there.
-pub(crate) async fn connect(url: Option<&str>) -> Result<(Client, String), Failure> {
-    // With an empty URL the SDK would panic at the first request.
-    let is_empty = |name: &&str| std::env::var_os(name).is_some_and(|value| value.is_empty());
-    if let Some(name) = ENDPOINTS.into_iter().find(is_empty) {
-        let text = format!("the variable {name} is empty: unset it, or give it a URL");
-        return Err(Failure::unavailable(text));
-    }
-    let mut loader = aws_config::defaults(BehaviorVersion::latest());
-    if let Some(url) = url {
-        loader = loader.endpoint_url(url);
-    }
-    let config = loader.load().await;
-    check(&config).await?;
-    Ok((Client::new(&config), way(url, &config)))
+/// The AWS configuration of this process.
+pub(crate) struct Cloud {
+    url: Option<String>,
+    config: SdkConfig,
 }
 
-/// Checks the region and the credentials before the first request: nothing can be sent without them.
-async fn check(config: &SdkConfig) -> Result<(), Failure> {
-    if let Some(region) = config
-        .region()
-        .map(AsRef::as_ref)
-        .filter(|it| !is_region(it))
-    {
+/// Returns a client for that URL, or for the configured endpoint, and a hint what to check when nothing answers there.
+pub(crate) async fn connect(url: Option<&str>) -> Result<(Client, String), Failure> {
+    let cloud = Cloud::load(url).await?;
+    // Before the first request: nothing can be sent without them.
+    cloud.region()?;
+    cloud.credentials().await?;
+    Ok(cloud.client())
+}
+
+impl Cloud {
+    pub(crate) async fn load(url: Option<&str>) -> Result<Cloud, Failure> {
+        // With an empty URL the SDK would panic at the first request.
+        let is_empty = |name: &&str| std::env::var_os(name).is_some_and(|value| value.is_empty());
+        if let Some(name) = ENDPOINTS.into_iter().find(is_empty) {
+            let text = format!("the variable {name} is empty: unset it, or give it a URL");
+            return Err(Failure::unavailable(text));
+        }
+        let mut loader = aws_config::defaults(BehaviorVersion::latest());
+        if let Some(url) = url {
+            loader = loader.endpoint_url(url);
+        }
+        Ok(Cloud {
+            url: url.map(str::to_owned),
+            config: loader.load().await,
+        })
+    }
+
+    pub(crate) fn client(&self) -> (Client, String) {
+        let way = way(self.url.as_deref(), &self.config);
+        (Client::new(&self.config), way)
+    }
+
+    /// The region, and what gives it.
+    pub(crate) fn region(&self) -> Result<(String, String), Failure> {
         let named = REGIONS
             .into_iter()
             .find(|name| std::env::var_os(name).is_some());
         let named = named.map_or_else(profile, str::to_owned);
-        return Err(Failure::unavailable(format!(
-            "{region:?}, given by {named}, is no AWS region: one is eu-west-1"
-        )));
+        match self.config.region().map(AsRef::as_ref) {
+            Some(region) if is_region(region) => Ok((region.to_owned(), named)),
+            Some(region) => Err(Failure::unavailable(format!(
+                "{region:?}, given by {named}, is no AWS region: one is eu-west-1"
+            ))),
+            None => Err(Failure::unavailable(format!(
+                "no AWS region: set AWS_REGION, or `region` in {}",
+                profile()
+            ))),
+        }
     }
-    if config.region().is_none() {
-        return Err(Failure::unavailable(format!(
-            "no AWS region: set AWS_REGION, or `region` in {}",
-            profile()
-        )));
+
+    /// Until when the credentials are valid. Returns `None` if they do not expire.
+    pub(crate) async fn credentials(&self) -> Result<Option<SystemTime>, Failure> {
+        let said = "no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run where a role \
+                    gives them";
+        let Some(credentials) = self.config.credentials_provider() else {
+            return Err(Failure::unavailable(said));
+        };
+        let why = match credentials.provide_credentials().await {
+            Ok(credentials) => return Ok(credentials.expiry()),
+            // No provider has credentials. The SDK's error would only list where it searched.
+            Err(CredentialsError::CredentialsNotLoaded(_)) => profile(),
+            Err(error) => format!("{}: {}", profile(), deepest(&error)),
+        };
+        Err(Failure::unavailable(format!("{said} ({why})")))
     }
-    let said = "no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run where a role \
-                gives them";
-    let Some(credentials) = config.credentials_provider() else {
-        return Err(Failure::unavailable(said));
-    };
-    let why = match credentials.provide_credentials().await {
-        Ok(_) => return Ok(()),
-        // No provider has credentials. The SDK's error would only list where it searched.
-        Err(CredentialsError::CredentialsNotLoaded(_)) => profile(),
-        Err(error) => format!("{}: {}", profile(), deepest(&error)),
-    };
-    Err(Failure::unavailable(format!("{said} ({why})")))
 }
 
 /// The region becomes a part of a host's name.

@@ -20,25 +20,44 @@ impl Place {
         purpose: Purpose,
         set: impl FnOnce(LockClientBuilder) -> LockClientBuilder,
     ) -> Result<LockClient, Failure> {
-        let dynamodb = match &self.local {
-            Some(file) => local::open(file, purpose, &self.command("table create")).await?,
-            None => self.dynamodb().await?,
+        let is_to_come = purpose == Purpose::Inspect && self.is_to_come();
+        let dynamodb = match is_to_come {
+            true => local::nothing_yet()?,
+            false => self.opened(purpose).await?,
         };
         let makes_a_table = match self.local {
+            Some(_) if is_to_come => true,
             Some(_) if purpose == Purpose::Turn => has_no_tables(&dynamodb).await,
             _ => false,
         };
-        let builder = LockClient::builder(dynamodb)
-            .table(&self.table)
-            .namespace(&self.namespace)
-            .key_names(&self.partition_key, &self.sort_key, &self.ttl_attribute);
         let told = |error| Failure::of(&error, self);
-        let client = set(builder).build().map_err(told)?;
+        let client = set(self.builder(dynamodb)).build().map_err(told)?;
         if makes_a_table {
             let created = client.create_table(&TableOptions::default()).await;
             created.map_err(told)?;
         }
         Ok(client)
+    }
+
+    /// The settings of a lock client that these flags ask for.
+    pub(crate) fn builder(&self, dynamodb: Client) -> LockClientBuilder {
+        LockClient::builder(dynamodb)
+            .table(&self.table)
+            .namespace(&self.namespace)
+            .key_names(&self.partition_key, &self.sort_key, &self.ttl_attribute)
+    }
+
+    /// Whether the locks are in a file that the first turn makes. Until then no lock is held there.
+    pub(crate) fn is_to_come(&self) -> bool {
+        self.local.as_deref().is_some_and(local::is_to_come)
+    }
+
+    /// Opens the file, or DynamoDB.
+    async fn opened(&self, purpose: Purpose) -> Result<Client, Failure> {
+        match &self.local {
+            Some(file) => local::open(file, purpose).await,
+            None => self.dynamodb().await,
+        }
     }
 
     async fn dynamodb(&self) -> Result<Client, Failure> {

@@ -23,6 +23,28 @@ pub fn wait(text: &str) -> Result<RecordWait, String> {
     }
 }
 
+/// Parses a duration that is more than nothing.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("must be more than nothing".into()),
+        _ if is_nothing(text) => Err("must be more than nothing".into()),
+        _ if is_number(text) => Err(unit_of(text)),
+        Ok(span) => Ok(span),
+        Err(error) => Err(format!("not a duration such as 30s: {error}")),
+    }
+}
+
+/// Parses a number of seconds, as `flock` takes it.
+pub fn seconds(text: &str) -> Result<RecordWait, String> {
+    let seconds = text.parse().ok().filter(|_| is_number(text));
+    let span = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    match span {
+        Some(Duration::ZERO) => Ok(RecordWait::NoWait),
+        Some(span) => Ok(RecordWait::Timeout(span)),
+        None => Err("not a number of seconds such as 5 or 0.5; --wait takes other waits".into()),
+    }
+}
+
 /// Whether the text is a number without a unit.
 pub fn is_number(text: &str) -> bool {
     let is_digit = |c: char| c.is_ascii_digit();
@@ -81,5 +103,24 @@ mod tests {
         ] {
             assert!(url(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_number_is_seconds_where_flock_takes_them_and_asks_for_its_unit_elsewhere() {
+        let half = RecordWait::Timeout(Duration::from_millis(500));
+        assert_eq!(seconds("0.5"), Ok(half));
+        assert_eq!(seconds("0"), Ok(RecordWait::NoWait));
+        for bad in [
+            "",
+            "5s",
+            "-1",
+            "1e3",
+            "inf",
+            "1.2.3",
+            "99999999999999999999",
+        ] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+        assert_eq!(wait("5"), Err("5 what? Say 5s, or 5m".to_owned()));
     }
 }

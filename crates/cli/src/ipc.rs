@@ -9,10 +9,11 @@ use serde::Serialize;
 /// Tells the supervisor what it must know or do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Names the place of `fairlock run` in the table, as text, or `None`. The supervisor gives this place up if `fairlock run` is killed.
-    Place(Option<String>),
-    /// `fairlock run` holds the lock by its place: start the command, with these environment variables and with the files that come with
-    /// this order. A supervisor that gave the place up does not. From now on it does not give up the place of a parent that is stopped.
+    /// Names the places of `fairlock run` in the table, as text: one for each of its locks at most. The supervisor gives them up if
+    /// `fairlock run` is killed.
+    Places(Vec<String>),
+    /// `fairlock run` holds its locks by its places: start the command, with these environment variables and with the files that come with
+    /// this order. A supervisor that gave a place up does not. From now on it does not give up the places of a parent that is stopped.
     Start {
         deadline: Deadline,
         environment: Vec<(String, String)>,
@@ -35,7 +36,7 @@ pub(crate) struct Deadline {
 /// Tells `fairlock run` what the supervisor has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// The supervisor gave the place up because `fairlock run` was stopped: the command was not started.
+    /// The supervisor gave a place up because `fairlock run` was stopped: the command was not started.
     GivenUp,
     Started(i32),
     /// The command could not be run. The number is the operating system's error code.
@@ -51,8 +52,7 @@ pub(crate) enum Report {
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Order::Place(None) => f.write_str("nowhere"),
-            Order::Place(Some(place)) => write!(f, "place {}", json(place)?),
+            Order::Places(places) => write!(f, "places {}", json(places)?),
             Order::Start {
                 deadline: Deadline { term, kill },
                 environment,
@@ -74,13 +74,12 @@ impl FromStr for Order {
 
     fn from_str(line: &str) -> Result<Self, Garbled> {
         // The JSON text comes last, because it may contain blanks.
-        if let Some(place) = line.strip_prefix("place ") {
-            let place = serde_json::from_str(place).map_err(|_| Garbled)?;
-            return Ok(Order::Place(Some(place)));
+        if let Some(places) = line.strip_prefix("places ") {
+            let places = serde_json::from_str(places).map_err(|_| Garbled)?;
+            return Ok(Order::Places(places));
         }
         let words: Vec<_> = line.splitn(4, ' ').collect();
         match words[..] {
-            ["nowhere"] => Ok(Order::Place(None)),
             ["start", term, kill, environment] => Ok(Order::Start {
                 deadline: deadline(term, kill)?,
                 environment: serde_json::from_str(environment).map_err(|_| Garbled)?,
@@ -169,8 +168,8 @@ mod tests {
             kill: Duration::from_secs(9),
         };
         let orders = [
-            Order::Place(None),
-            Order::Place(Some("place of \n a \"lock\"".into())),
+            Order::Places(vec![]),
+            Order::Places(vec!["place of \n a \"lock\"".into(), "another".into()]),
             Order::Start {
                 deadline,
                 environment: vec![("A B".into(), "line\nline  \"".into())],
@@ -205,8 +204,8 @@ mod tests {
             "until",
             "until 1",
             "until x 2",
-            "place",
-            "place a",
+            "places",
+            "places a",
             "start 1 2",
             "start 1 2 a",
             "signal",

@@ -11,7 +11,8 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory, Error, FromArgMatches};
 use fairlock::RecordWait;
 
-use crate::args::{self, Args};
+use crate::args::Args;
+use crate::args::commands::Claim;
 use crate::place::Place;
 use crate::text::quoted;
 
@@ -26,8 +27,8 @@ pub(crate) fn read() -> Result<Args, Error> {
     })?;
     let mut args = Args::from_arg_matches(&matches)?;
     let given = Given(innermost(&matches));
-    if let args::Command::Run(run) = &mut args.command {
-        given.wait(&mut command, run)?;
+    if let Some(claim) = args.command.claim() {
+        given.wait(&mut command, claim)?;
     }
     if let Some(place) = args.command.place() {
         given.place(&mut command, place)?;
@@ -140,12 +141,12 @@ impl Given<'_> {
     }
 
     /// Takes the wait from `--wait`, or from the flags that `flock` has.
-    fn wait(&self, command: &mut Command, run: &mut args::Run) -> Result<(), Error> {
+    fn wait(&self, command: &mut Command, claim: &mut Claim) -> Result<(), Error> {
         let is_said = self.by("wait") == Some(ValueSource::CommandLine);
         let said = [
             (is_said, "--wait"),
-            (run.nonblock, "-n"),
-            (run.timeout.is_some(), "-w"),
+            (claim.nonblock, "-n"),
+            (claim.timeout.is_some(), "-w"),
         ];
         let said: Vec<_> = said
             .into_iter()
@@ -155,10 +156,10 @@ impl Given<'_> {
             let text = format!("{one} and {other} say two waits: give one of them\n");
             return Err(command.error(ErrorKind::ArgumentConflict, text));
         }
-        if run.nonblock {
-            run.wait = RecordWait::NoWait;
+        if claim.nonblock {
+            claim.wait = RecordWait::NoWait;
         }
-        run.wait = run.timeout.unwrap_or(run.wait);
+        claim.wait = claim.timeout.unwrap_or(claim.wait);
         Ok(())
     }
 }

@@ -10,12 +10,17 @@ compile_error!(
 
 mod args;
 mod cloud;
+mod completions;
 mod connect;
+mod data;
 mod demo;
+mod doctor;
 mod explain;
 mod failure;
+mod hold;
 mod intervene;
 mod ipc;
+mod lease;
 mod line;
 mod local;
 mod ls;
@@ -28,6 +33,7 @@ mod run;
 mod show;
 mod signals;
 mod supervisor;
+mod sweep;
 mod table;
 mod teller;
 mod text;
@@ -52,6 +58,14 @@ fn main() -> ExitCode {
     log();
     let ended = may_open_enough().and_then(|()| match args.command {
         Command::Run(options) => run::run(options),
+        Command::Hold(options) => hold::hold(options),
+        Command::Holder(options) => hold::holder(&options),
+        Command::Data { what } => data::data(what),
+        Command::Lease { what } => on_runtime(lease::lease(what)),
+        Command::Sweep(options) => sweep::sweep(options),
+        Command::Doctor(options) => on_runtime(doctor::doctor(options)),
+        Command::Completions(options) => completions::completions(&options),
+        Command::Man(options) => completions::man(&options),
         Command::Table { what } => on_runtime(table::table(what)),
         Command::Show(options) => on_runtime(show::show(options)),
         Command::Ls(options) => on_runtime(ls::ls(options)),

@@ -112,10 +112,7 @@ fn permits(state: &LockState) -> Option<u64> {
 
 /// Writes a lock as one line of JSON.
 pub(crate) fn json(state: &LockState) -> Result<String, Failure> {
-    let line = serde_json::to_string(&Lock::from(state));
-    let mut line = line.map_err(|error| Failure::internal(format!("no JSON: {error}")))?;
-    line.push('\n');
-    Ok(without_controls(&line))
+    json_line(&Lock::from(state))
 }
 
 /// Escapes control characters beyond ASCII. JSON permits them, but some terminals obey them. They occur in strings only.
@@ -136,11 +133,35 @@ pub(crate) fn print(text: &str) -> Result<ControlFlow<()>, Failure> {
     let printed = stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush());
-    match printed {
-        Ok(()) => Ok(ControlFlow::Continue(())),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
-        Err(error) => Err(Failure::unwritten(&error)),
+    printed.map_or_else(
+        |error| unprinted(&error),
+        |()| Ok(ControlFlow::Continue(())),
+    )
+}
+
+/// Prints bytes as they are. Returns `Break` if the reader has closed the pipe.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<ControlFlow<()>, Failure> {
+    let mut stdout = std::io::stdout().lock();
+    let printed = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    printed.map_or_else(
+        |error| unprinted(&error),
+        |()| Ok(ControlFlow::Continue(())),
+    )
+}
+
+fn unprinted(error: &std::io::Error) -> Result<ControlFlow<()>, Failure> {
+    match error.kind() {
+        ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
+        _ => Err(Failure::unwritten(error)),
     }
+}
+
+/// Writes a value as one line of JSON.
+pub(crate) fn json_line(value: &impl Serialize) -> Result<String, Failure> {
+    let line = serde_json::to_string(value);
+    let mut line = line.map_err(|error| Failure::internal(format!("no JSON: {error}")))?;
+    line.push('\n');
+    Ok(without_controls(&line))
 }
 
 /// Spaces between columns.
@@ -388,12 +409,12 @@ pub(crate) fn rounded(span: Duration) -> String {
     text.split(' ').take(2).collect::<Vec<_>>().join(" ")
 }
 
-fn to_the_second(at: SystemTime) -> Option<String> {
+pub(crate) fn to_the_second(at: SystemTime) -> Option<String> {
     let text = written(humantime::format_rfc3339_seconds(at))?;
     Some(text.replace('T', " ").replace('Z', " UTC"))
 }
 
-fn to_the_millisecond(at: SystemTime) -> Option<String> {
+pub(crate) fn to_the_millisecond(at: SystemTime) -> Option<String> {
     written(humantime::format_rfc3339_millis(at))
 }
 

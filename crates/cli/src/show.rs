@@ -6,8 +6,9 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use fairlock::{Error, FairLock, LockState};
+use fairlock::{Error, FairLock, LockClient, LockState};
 use futures::StreamExt;
+use tokio::time::sleep;
 
 use crate::args::Show;
 use crate::failure::{Failure, UNFIT, say};
@@ -15,16 +16,28 @@ use crate::output;
 
 /// The lock is held, but its holder looks dead.
 const DEAD: u8 = 2;
+/// How long the process that makes a file may take to make the table in it.
+const TABLE_COMES: Duration = Duration::from_secs(1);
 /// Clears the terminal and moves to its top.
 const AFRESH: &str = "\u{1b}[H\u{1b}[2J";
 
 pub(crate) async fn show(options: Show) -> Result<ExitCode, Failure> {
     let told = |error| Failure::of(&error, &options.place);
-    let locks = options.place.locks().await?;
-    let lock = locks.fair_lock(&options.lock).map_err(told)?;
+    let is_to_come = options.place.is_to_come();
+    let mut locks = options.place.locks().await?;
     if let Some(every) = options.watch {
+        if is_to_come {
+            let lock = locks.fair_lock(&options.lock).map_err(told)?;
+            let state = lock.inspect().await.map_err(told)?;
+            if output::print(&text(&options, &state)?)?.is_break() {
+                return Ok(ExitCode::SUCCESS);
+            }
+            locks = made(&options, every).await?;
+        }
+        let lock = locks.fair_lock(&options.lock).map_err(told)?;
         return watch(&options, &lock, every).await;
     }
+    let lock = locks.fair_lock(&options.lock).map_err(told)?;
     let state = lock.inspect().await.map_err(told)?;
     // The exit code is the same, whether or not the reader read all of the output.
     let _ = output::print(&text(&options, &state)?)?;
@@ -32,6 +45,15 @@ pub(crate) async fn show(options: Show) -> Result<ExitCode, Failure> {
         true => code(&options, &state),
         false => 0,
     }))
+}
+
+/// Returns a client when another process has made the file. Each iteration finds no file.
+async fn made(options: &Show, every: Duration) -> Result<LockClient, Failure> {
+    while options.place.is_to_come() {
+        sleep(every).await;
+    }
+    sleep(TABLE_COMES).await;
+    options.place.locks().await
 }
 
 /// Shows the lock until the reader closes the pipe, or a signal ends this process.

@@ -11,8 +11,8 @@ use signal_hook::consts::{
     SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU,
     SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
 };
-use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::iterator::{Signals, SignalsInfo};
 use signal_hook::low_level::siginfo::Cause;
 use tokio::sync::mpsc;
 
@@ -75,6 +75,25 @@ pub(crate) fn catch() -> Result<mpsc::UnboundedReceiver<Caught>, Failure> {
     };
     std::thread::Builder::new().spawn(catch).map_err(failed)?;
     Ok(told)
+}
+
+/// Signals that ask a program to end.
+const ENDINGS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+
+/// Receives the signals that ask this process to end.
+pub(crate) fn endings() -> Result<mpsc::UnboundedReceiver<i32>, Failure> {
+    let failed = |error| Failure::internal(format!("cannot catch signals: {error}"));
+    let mut signals = Signals::new(unignored(&ENDINGS)).map_err(failed)?;
+    let (tell, told) = mpsc::unbounded_channel();
+    let listens = move || {
+        for number in signals.forever() {
+            if tell.send(number).is_err() {
+                return;
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().spawn(listens);
+    thread.map(|_| told).map_err(failed)
 }
 
 /// Lets these signals pass without effect. They are caught and not ignored, so that a command that is started later does not inherit

@@ -47,6 +47,10 @@ fn billing(options: &Create) -> TableOptions {
 }
 
 async fn check(place: Place) -> Result<ExitCode, Failure> {
+    if place.is_to_come() {
+        let _ = output::print(&format!("{}: the first turn makes it\n", place.name()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let report = place.locks().await?.check_table().await;
     let report = report.map_err(|error| Failure::of(&error, &place))?;
     let _ = output::print(&told(&report, &place))?;

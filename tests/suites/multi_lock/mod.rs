@@ -12,6 +12,7 @@ mod gone;
 mod history;
 mod losses;
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dinner::{Manners, Plan, bad_weather, dine, fair_weather};
@@ -112,6 +113,46 @@ fn no_name_and_a_name_that_no_lock_can_have_are_refused_and_nothing_is_sent() {
         let refused = refused.unwrap_err();
         assert!(matches!(refused, Error::Invalid(Invalid::ZeroTimeout)));
         assert_eq!(host.network.counts().requests(), 0);
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// An observer
+
+#[test]
+fn an_observer_learns_which_lock_is_waited_for_and_by_which_places_the_others_are_held() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, other) = (lab.host(), lab.host());
+        let held = acquire(&other, "b").await;
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let hears = Arc::clone(&told);
+        let locks = several(&host, &["a", "b", "c"]).observed(move |lock, waiting| {
+            let place = waiting.place_id.clone();
+            let heard = (lock.to_owned(), waiting.position, place);
+            hears.lock().unwrap().push(heard);
+        });
+        let waiting = waits(&lab, locks, RecordWait::Infinite).await;
+        let so_far = told.lock().unwrap().clone();
+        let [.., (a, Some(0), Some(of_a)), (b, Some(1), Some(of_b))] = &so_far[..] else {
+            panic!("{so_far:?}")
+        };
+        assert_eq!((a.as_str(), of_a.lock()), ("a", "a"));
+        assert_eq!((b.as_str(), of_b.lock()), ("b", "b"));
+        // Another process gives up the hold, as if this one were killed.
+        assert!(!lab.is_free("a").await);
+        other.locks.give_up(of_a).await.unwrap();
+        assert!(lab.is_free("a").await);
+        // The call learns of it, and begins again.
+        lab.wait(LEASE).await;
+        held.release().await.unwrap();
+        let guard = waiting.await.unwrap().unwrap();
+        let told = told.lock().unwrap().clone();
+        for hold in guard.guards() {
+            let last = told.iter().rev().find(|(lock, ..)| lock == hold.name());
+            let (_, position, place) = last.unwrap();
+            assert_eq!((position, place), (&Some(0), &Some(hold.place_id())));
+        }
     });
 }
 

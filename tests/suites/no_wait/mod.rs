@@ -215,6 +215,54 @@ fn a_process_that_read_first_and_died_right_after_keeps_nobody_out() {
     }
 }
 
+/// One read more, for all locks together: after it the client knows the time.
+#[test]
+fn a_process_that_takes_permits_or_several_locks_may_read_first_too() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let holders = [lab.host(), lab.host(), lab.host()];
+        let permits = holders[0].locks.semaphore("s", 3).unwrap().read_first();
+        let permit = permits.try_acquire_many(2).await.unwrap().unwrap();
+        let locks = holders[1]
+            .locks
+            .multi_lock(["a", "b"])
+            .unwrap()
+            .read_first();
+        let several = locks.try_acquire().await.unwrap().unwrap();
+        let unread = holders[2].locks.semaphore("t", 3).unwrap();
+        let other = unread.try_acquire().await.unwrap().unwrap();
+        let requests = holders
+            .each_ref()
+            .map(|host| host.network.counts().requests());
+        assert_eq!(requests[0], requests[2] + 1);
+        assert_eq!(requests[1], 3);
+        holders
+            .iter()
+            .for_each(|host| host.network.set_faults(cut_off()));
+        lab.wait(42 * SECOND).await;
+        let locks = lab.host().locks;
+        assert!(
+            locks
+                .semaphore("s", 3)
+                .unwrap()
+                .try_acquire_many(3)
+                .await
+                .unwrap()
+                .is_some()
+        );
+        assert!(
+            locks
+                .multi_lock(["a", "b"])
+                .unwrap()
+                .try_acquire()
+                .await
+                .unwrap()
+                .is_some()
+        );
+        drop((permit, several, other));
+    });
+}
+
 #[test]
 fn a_process_reads_first_only_until_it_knows_the_time_and_no_longer_than_its_call_has() {
     virtual_time(async {

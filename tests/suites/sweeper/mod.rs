@@ -8,12 +8,16 @@ mod refused;
 mod shared;
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Request};
-use fairlock::{Error, FairLock, IdleLocks, RecordWait, SweepOptions, SweepReport, Ticket};
+use fairlock::{
+    Error, FairLock, HeldLocks, IdleLocks, RecordWait, SweepOptions, SweepReport, Ticket,
+};
+use futures::StreamExt;
 use tokio::time::sleep;
 
 use fairlock_testkit::virtual_time;
@@ -149,6 +153,33 @@ fn one_who_never_knew_the_time_is_found_dead_by_being_watched() {
         sleep(10 * SECOND).await;
         assert!(lost.try_acquire().await.unwrap().is_some());
         sweeper.stop().await;
+    });
+}
+
+/// As a sweeper in the background does, but each sweep is reported, the first one at once.
+#[test]
+fn a_stream_of_sweeps_remembers_what_it_saw_and_reports_each() {
+    virtual_time(async {
+        let world = World::on(Engine::without_date).await;
+        let crashed = world.crashable().await;
+        let _guard = crashed.take("a").await;
+        crashed.crash();
+        let client = world.client().await;
+        let options = SweepOptions::every(OFTEN);
+        let mut sweeps = pin!(client.sweeps(options).unwrap());
+        let began = world.time();
+        let first = sweeps.next().await.unwrap().unwrap();
+        assert_eq!((first.locks, first.removed), (1, nothing()));
+        assert!(world.time() - began < OFTEN / 2, "it does not wait first");
+        // The loop ends when the holder has been seen to stand still for a lease.
+        while sweeps.next().await.unwrap().unwrap().removed.holders == 0 {}
+        let took = world.time() - began;
+        assert!((30 * SECOND..60 * SECOND).contains(&took), "{took:?}");
+        // The stream goes on after an error, and ends with the client.
+        let short = client.sweeps(SweepOptions::every(SECOND / 2));
+        assert!(matches!(short.map(drop), Err(Error::Invalid(_))));
+        client.shutdown(HeldLocks::Release, SECOND).await;
+        assert!(sweeps.next().await.is_none());
     });
 }
 

@@ -27,20 +27,19 @@ pub(crate) enum Purpose {
     Make,
     /// To take a lock. A missing file is created, as `flock` does; a missing table in an AWS account is not.
     Turn,
-    /// To read only, which changes nothing.
+    /// To look at locks, or to change what is there. A missing file is not created: it is as if it were there, without locks.
     Inspect,
 }
 
 /// How long a read-only command waits for a file that other processes keep busy.
 const INSPECT_WITHIN: Duration = Duration::from_secs(5);
 
-/// Opens a file of the engine, or creates it if `purpose` allows that. `create` is the command that creates it, for error messages. A
-/// separate thread opens the file, which takes as long as other processes keep it busy. A caller that stops waiting leaves the thread
-/// behind.
-pub(crate) async fn open(file: &Path, purpose: Purpose, create: &str) -> Result<Client, Failure> {
+/// Opens a file of the engine, or creates it if `purpose` allows that. A separate thread opens the file, which takes as long as other
+/// processes keep it busy. A caller that stops waiting leaves the thread behind.
+pub(crate) async fn open(file: &Path, purpose: Purpose) -> Result<Client, Failure> {
     let unusable =
         |why: String| Failure::unavailable(format!("cannot use {}: {why}", file.display()));
-    check_file(file, purpose, create).map_err(unusable)?;
+    check_file(file).map_err(unusable)?;
     let obstacle = access::obstacle(file);
     let open: fn(PathBuf) -> Result<Engine, EngineError> = match (purpose, obstacle) {
         (_, None) => |file| Engine::file(file),
@@ -67,23 +66,36 @@ pub(crate) async fn open(file: &Path, purpose: Purpose, create: &str) -> Result<
     Ok(engine.client())
 }
 
-/// Rejects files for which the engine would give a poor error message, and files that the engine would create or change though the caller
-/// only reads.
-fn check_file(file: &Path, purpose: Purpose, create: &str) -> Result<(), String> {
-    let is_to_be_made = purpose != Purpose::Inspect;
+/// Whether the first turn makes the file, or a table in it: it is not there, or empty, and nothing else is wrong with it. Nothing is
+/// changed.
+pub(crate) fn is_to_come(file: &Path) -> bool {
+    let is_empty = match std::fs::metadata(file) {
+        Ok(found) => found.is_file() && found.len() == 0,
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    };
+    is_empty && check_file(file).is_ok()
+}
+
+/// What there is in a file that is to come: a table without locks, in memory.
+pub(crate) fn nothing_yet() -> Result<Client, Failure> {
+    let engine = Engine::memory();
+    let engine = engine.map_err(|error| Failure::internal(format!("cannot start: {error}")))?;
+    Ok(engine.client())
+}
+
+/// Rejects files for which the engine would give a poor error message.
+fn check_file(file: &Path) -> Result<(), String> {
     match std::fs::metadata(file) {
         Ok(found) if found.is_dir() => Err("it is a directory, and must be a file".into()),
         // Reading a pipe would block until a writer opens it.
         Ok(found) if !found.is_file() => Err("it is no file".into()),
         Ok(found) if found.len() > 0 => has_tables_of_ours(file),
-        Ok(_) if is_to_be_made => Ok(()),
-        Ok(_) => Err(format!("it is empty: `{create}` makes the table in it")),
+        Ok(_) => Ok(()),
         Err(error) if error.kind() != ErrorKind::NotFound => Err(access::explain(file, &error)),
         Err(_) if file.is_relative() && std::env::current_dir().is_err() => Err(
             "the working directory was deleted: go to another, or name the file from / on".into(),
         ),
-        Err(_) if is_to_be_made => has_directory(file),
-        Err(_) => Err(format!("there is no such file: `{create}` makes it")),
+        Err(_) => has_directory(file),
     }
 }
 
@@ -108,6 +120,11 @@ fn has_tables_of_ours(file: &Path) -> Result<(), String> {
 /// Explains why this process cannot write the file, and what to do. Returns `None` if it can.
 pub(crate) fn obstacle(file: &Path) -> Option<String> {
     access::obstacle(file)
+}
+
+/// Whether the disk has no room for the files that SQLite creates beside this one.
+pub(crate) fn is_disk_full(file: &Path) -> bool {
+    access::is_disk_full(file)
 }
 
 /// Explains one of SQLite's error messages: what has become of the file, and what to do. Returns `None` if the message is not known here.

@@ -52,9 +52,9 @@ impl Entrance {
             return Ok(Entrance(None));
         }
         // At most half of the wait is spent here, so that some is left for the queue.
-        let bound = SOON.min(wait_limit(options.wait) / 2);
+        let bound = SOON.min(wait_limit(options.claim.wait) / 2);
         let (mut over, mut long) = (pin!(sleep(bound)), pin!(sleep(LONG)));
-        let mut is_told = options.quiet;
+        let mut is_told = options.claim.quiet;
         // Each iteration but the last is a signal that changes nothing, or the message about the delay.
         loop {
             tokio::select! {

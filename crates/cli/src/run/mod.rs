@@ -1,9 +1,10 @@
 //! `fairlock run`: waits for a lock and runs a command while it holds the lock.
 
 mod entrance;
-mod nesting;
+mod holds;
+pub(crate) mod nesting;
 mod supervisor_handle;
-mod turn;
+pub(crate) mod turn;
 mod waiting;
 
 use std::iter;
@@ -12,7 +13,7 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use fairlock::{Error, HeldLocks, LockClient, LockGuard, RecordWait};
+use fairlock::{Error, HeldLocks, LockClient, RecordWait};
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP, SIGWINCH};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -29,12 +30,15 @@ use crate::process_tree;
 use crate::signals::{self, Caught};
 use crate::teller;
 use entrance::Entrance;
+use holds::{Asks, Holds};
 use supervisor_handle::SupervisorHandle;
 use turn::Turn;
 use waiting::ProgressLine;
 
 /// A shorter lease leaves no time to end a command.
 const MIN_LEASE: Duration = Duration::from_secs(1);
+/// The most locks of one command. The supervisor is told all of their places in one message.
+const MOST_LOCKS: usize = 32;
 /// How long leaving the queue and releasing the lock may take when this process ends.
 const PARTING: Duration = Duration::from_secs(2);
 /// A message is printed if opening the file takes longer. If opening the file, or reading the configuration, takes longer, that time counts
@@ -47,7 +51,7 @@ const AFTERWARDS: Duration = Duration::from_millis(250);
 
 pub(crate) fn run(options: Run) -> Result<ExitCode, Failure> {
     let grace = check(&options)?;
-    nesting::check(&options)?;
+    nesting::check(&options.claim, &options.place)?;
     // Before any other thread runs, so that no other thread receives the signals.
     let signals = signals::catch()?;
     let ended = crate::on_runtime(turn(options, grace, signals))?;
@@ -78,11 +82,11 @@ impl Ended {
 
 /// Checks the options, and returns the time between SIGTERM and SIGKILL.
 fn check(options: &Run) -> Result<Duration, Failure> {
-    let lease = options.lease;
-    if options.shared {
-        let text = "turns are not shared here: without -s each has the lock alone, and programs share one by the library's \
-                    `acquire_shared`";
-        return Err(Failure::misuse(text));
+    let lease = options.claim.lease;
+    if options.claim.also.len() >= MOST_LOCKS {
+        return Err(Failure::misuse(format!(
+            "--also names too many locks: a command holds at most {MOST_LOCKS}"
+        )));
     }
     let grace = options.grace.unwrap_or(lease / 6);
     if lease < MIN_LEASE {
@@ -116,7 +120,7 @@ async fn turn(
     let mut supervisor_handle = SupervisorHandle::start(&options)?;
     let mut asked = None;
     // Each iteration but the last ended because the user stopped this process while it waited.
-    let (locks, guard, begun) = loop {
+    let (locks, holds, begun) = loop {
         let began = now();
         let locks = match opened(&options, held_up, &mut signals).await {
             Ok(locks) => locks,
@@ -137,7 +141,7 @@ async fn turn(
         let asks = now();
         let since = if asks - began < SLOW { asks } else { began };
         let since = *asked.get_or_insert(since.saturating_sub(held_up));
-        let left = left(options.wait, since);
+        let left = left(options.claim.wait, since);
         let entrance = take(&mut entrance);
         let waited = wait(
             &options,
@@ -153,15 +157,15 @@ async fn turn(
             _ => PARTING,
         };
         let over = match waited {
-            Ok(guard) => match turn::begin(&options, &guard, grace, &mut supervisor_handle).await {
-                Ok(Some(begun)) => break (locks, guard, begun),
+            Ok(holds) => match turn::begin(&options, &holds, grace, &mut supervisor_handle).await {
+                Ok(Some(begun)) => break (locks, holds, begun),
                 Ok(None) => None,
                 Err(failure) => Some(Over::Refused(failure)),
             },
             Err(over) => Some(over),
         };
         locks.shutdown(HeldLocks::Release, parting).await;
-        supervisor_handle.tell(&Order::Place(None));
+        supervisor_handle.tell(&Order::Places(Vec::new()));
         // This process has left the queue, so no other waiter waits for a stopped process.
         if let Some(ended) = over.and_then(|over| after(over, &mut signals)) {
             supervisor_handle.dismiss();
@@ -169,7 +173,7 @@ async fn turn(
         }
     };
     let report = begun.report;
-    let turn = Turn::new(&options, guard, begun, (signals, supervisor_handle));
+    let turn = Turn::new(&options, holds, begun, (signals, supervisor_handle));
     turn.run(report, locks).await
 }
 
@@ -199,12 +203,14 @@ async fn opened(
     let busy = options.place.explained("database is locked");
     let bound = match busy {
         // Opening a file takes a moment, which does not count as part of the wait.
-        Some(_) => wait_limit(options.wait).saturating_sub(held_up).max(SLOW),
+        Some(_) => wait_limit(options.claim.wait)
+            .saturating_sub(held_up)
+            .max(SLOW),
         None => Duration::MAX,
     };
     let busy = busy.unwrap_or_default();
     let (mut opening, mut over) = (pin!(client(options)), pin!(sleep(bound)));
-    let (mut slow, mut is_told) = (pin!(sleep(SLOW)), options.quiet || busy.is_empty());
+    let (mut slow, mut is_told) = (pin!(sleep(SLOW)), options.claim.quiet || busy.is_empty());
     loop {
         tokio::select! {
             biased;
@@ -231,14 +237,14 @@ fn wait_limit(wait: RecordWait) -> Duration {
 async fn client(options: &Run) -> Result<LockClient, Failure> {
     let place = &options.place;
     let listen = |notify: Notify| notify.listen(place.local.is_some());
-    let notifier = options.notify.map(listen).transpose()?;
+    let notifier = options.claim.notify.map(listen).transpose()?;
     let client = place.client(Purpose::Turn, |builder| {
-        let builder = builder.lease_duration(options.lease);
+        let builder = builder.lease_duration(options.claim.lease);
         let builder = match notifier {
             Some(notifier) => builder.notifier(notifier),
             None => builder,
         };
-        match &options.owner {
+        match &options.claim.owner {
             Some(owner) => builder.owner(owner),
             None => builder,
         }
@@ -274,7 +280,7 @@ async fn wait(
     entrance: Entrance,
     supervisor_handle: &mut SupervisorHandle,
     signals: &mut UnboundedReceiver<Caught>,
-) -> Result<LockGuard, Over> {
+) -> Result<Holds, Over> {
     let known = options.place.local.as_deref().and_then(Known::of);
     let is_there = || {
         let known = known.as_ref();
@@ -283,19 +289,14 @@ async fn wait(
     };
     let refused = |error: Error| match Failure::of(&error, &options.place) {
         failure if failure.code == NOT_GRANTED => {
-            Over::Refused(failure.with_code(options.conflict_exit_code))
+            Over::Refused(failure.with_code(options.claim.conflict_exit_code))
         }
         failure => Over::Refused(failure),
     };
-    // This process takes the lock once only. If it dies in its first moments, its first entry must carry a date, so that other clients can
-    // tell for how long it has been dead.
-    let lock = locks
-        .fair_lock(&options.lock)
-        .map_err(refused)?
-        .read_first();
-    let (picture, lock) = ProgressLine::of(options, lock, supervisor_handle.line(), entrance);
+    let asks = Asks::of(&options.claim, locks).map_err(refused)?;
+    let (picture, asks) = ProgressLine::of(options, asks, supervisor_handle.line(), entrance);
     let mut tick = interval(waiting::TICK);
-    let acquired = lock.acquire(wait);
+    let acquired = asks.acquire(wait);
     tokio::pin!(acquired);
     loop {
         tokio::select! {
@@ -303,9 +304,9 @@ async fn wait(
             granted = &mut acquired => {
                 // The file was replaced, so this process waited in a queue that no longer counts. The new file may have no table yet.
                 is_there()?;
-                let guard = granted.map_err(refused)?;
-                picture.granted(guard.ticket());
-                return Ok(guard);
+                let holds = granted.map_err(refused)?;
+                picture.granted(&holds);
+                return Ok(holds);
             }
             report = supervisor_handle.reports.recv() => if report.is_none() {
                 let said = "the supervisor was killed, so the wait was ended";

@@ -1,10 +1,11 @@
 //! The locks of the commands in which this one runs. Waiting for one of these would be waiting for itself.
 
-use fairlock::Ticket;
 use serde::{Deserialize, Serialize};
 
-use crate::args::Run;
+use super::holds::Holds;
+use crate::args::commands::Claim;
 use crate::failure::{Failure, NOT_GRANTED};
+use crate::place::Place;
 
 /// The variable is set for the command: this command's lock, and the locks of the commands around it, as JSON.
 pub(super) const VARIABLE: &str = "FAIRLOCK_HELD";
@@ -23,31 +24,40 @@ fn held() -> Option<Vec<Held>> {
 }
 
 /// Refuses to wait for a lock that is held around this command.
-pub(super) fn check(options: &Run) -> Result<(), Failure> {
-    let Run { place, lock, .. } = options;
+pub(super) fn check(claim: &Claim, place: &Place) -> Result<(), Failure> {
+    let refused = |failure: Failure| failure.with_code(claim.conflict_exit_code);
+    match claim.nested {
+        true => Ok(()),
+        false => claim
+            .locks()
+            .try_for_each(|lock| check_lock(lock, place))
+            .map_err(refused),
+    }
+}
+
+/// Refuses to wait for this lock if it is held around this command.
+pub(crate) fn check_lock(lock: &str, place: &Place) -> Result<(), Failure> {
     let here = place.identity();
-    let is_ours = |held: &&Held| held.place == here && held.lock == *lock;
-    let held = held().unwrap_or_default();
-    match held.iter().find(is_ours).filter(|_| !options.nested) {
-        Some(Held { ticket, .. }) => {
-            let text = format!(
+    let is_ours = |held: &&Held| held.place == here && held.lock == lock;
+    match held().unwrap_or_default().iter().find(is_ours) {
+        Some(Held { ticket, .. }) => Err(Failure::new(
+            NOT_GRANTED,
+            format!(
                 "lock `{lock}` is held by the command in which this runs, with ticket {ticket}: this turn would wait for \
                  itself (--nested waits all the same)"
-            );
-            let failure = Failure::new(NOT_GRANTED, text);
-            Err(failure.with_code(options.conflict_exit_code))
-        }
+            ),
+        )),
         None => Ok(()),
     }
 }
 
-/// The variable's value for a command that runs with this ticket.
-pub(super) fn with(options: &Run, ticket: Ticket) -> Result<String, Failure> {
+/// The variable's value for a command that runs with these holds.
+pub(super) fn with(place: &Place, holds: &Holds) -> Result<String, Failure> {
     let mut held = held().unwrap_or_default();
-    held.push(Held {
-        place: options.place.identity(),
-        lock: options.lock.clone(),
-        ticket: ticket.get(),
-    });
+    held.extend(holds.guards().iter().map(|guard| Held {
+        place: place.identity(),
+        lock: guard.name().to_owned(),
+        ticket: guard.ticket().get(),
+    }));
     serde_json::to_string(&held).map_err(|error| Failure::internal(format!("no JSON: {error}")))
 }

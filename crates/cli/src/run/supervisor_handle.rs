@@ -31,7 +31,7 @@ const WAKES: Duration = Duration::from_millis(100);
 /// What the supervisor answered to the order to start the command.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Answer {
-    /// It gave the place up, because this process was stopped. The command was not started.
+    /// It gave a place up, because this process was stopped. The command was not started.
     GivenUp,
     /// The first report about the command. `None` if the supervisor was killed: then the command may run.
     Begun(Option<Report>),
@@ -89,16 +89,17 @@ impl SupervisorHandle {
         self.line.tell(order);
     }
 
-    /// Starts the command through the supervisor, if it has not given this place up. Once the command has begun, this process holds neither
+    /// Starts the command through the supervisor, if it has given none of these places up. Once the command has begun, this process holds neither
     /// its input nor its output. So the processes at the other ends see them close when the command ends.
     pub(super) async fn begin(
         &mut self,
-        place: &PlaceId,
+        places: &[PlaceId],
         start: &Order,
     ) -> Result<Answer, Failure> {
         let failed = |error| Failure::internal(format!("cannot start the command: {error}"));
         // Both orders go at once: the command waits for one message, and for no answer.
-        let orders = format!("{}\n{start}\n", Order::Place(Some(place.to_string())));
+        let places = places.iter().map(ToString::to_string).collect();
+        let orders = format!("{}\n{start}\n", Order::Places(places));
         let mut is_sent = false;
         let mut tick = interval(WAKES);
         // Each iteration but the last sends the orders, or finds that a supervisor that was stopped has not read the orders before these.
@@ -132,7 +133,7 @@ impl SupervisorHandle {
     /// Ends the supervisor, when neither a command nor a place in the table is left. The supervisor has ended when this returns, unless it
     /// is stopped again meanwhile.
     pub(super) fn dismiss(mut self) {
-        self.tell(&Order::Place(None));
+        self.tell(&Order::Places(Vec::new()));
         self.wake();
         let _ = shutdown(&*self.line.0, Shutdown::Write);
         let _ = self.process.wait();

@@ -1,17 +1,21 @@
 //! Runs the command while the lock is held, and ends the command when the lock is lost.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::iter;
 use std::pin::pin;
 use std::time::Duration;
 
-use fairlock::{Error, HeldLocks, LockClient, LockGuard, LossReason, YieldRequest};
+use fairlock::{
+    Error, HeldLocks, LockClient, LockGuard, LockLost, LossReason, Ticket, YieldRequest,
+};
 use rustix::process::{Pid, Signal, getpgid, getpgrp};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Interval, interval, sleep};
 
+use super::holds::{Holds, quoted};
 use super::supervisor_handle::{Answer, SupervisorHandle};
 use super::{Ended, PARTING, nesting, stop};
 use crate::args::Run;
@@ -21,7 +25,6 @@ use crate::local::Known;
 use crate::place::Place;
 use crate::process_tree;
 use crate::signals::Caught;
-use crate::text::shown;
 
 /// The time from SIGTERM to SIGKILL if the lock is already lost: another client may hold the lock at any moment.
 const AT_ONCE: Duration = Duration::from_millis(250);
@@ -30,9 +33,15 @@ const KILLING_TAKES: Duration = Duration::from_millis(250);
 /// A signal that the kernel sends to a whole group reaches all its processes, one after the other, within this time.
 const STOP_SETTLES: Duration = Duration::from_millis(50);
 
-/// A command that runs while the lock is held.
+/// What the command finds in its environment: the lock that was named first, its ticket, and the tickets of all its locks as JSON.
+pub(crate) const LOCK: &str = "FAIRLOCK_LOCK";
+pub(crate) const TICKET: &str = "FAIRLOCK_TICKET";
+pub(crate) const TICKETS: &str = "FAIRLOCK_TICKETS";
+
+/// A command that runs while its locks are held.
 pub(super) struct Turn {
-    guard: LockGuard,
+    holds: Holds,
+    /// The lock that was named first.
     lock: String,
     program: String,
     supervisor_handle: SupervisorHandle,
@@ -46,18 +55,18 @@ pub(super) struct Turn {
     pid: i32,
     /// The time of the kill in the last deadline that the supervisor was told.
     told: Duration,
-    /// Why the lock is lost.
-    loss: Option<String>,
+    /// Which lock is lost, and why.
+    loss: Option<Loss>,
     place: Place,
     /// The file that contains the lock. Is `None` if the lock is not in a file.
     file: Option<Known>,
     /// When this process last ran its loop, and how long it stood still before, if that was long.
     ticked: Duration,
     stood_still: Option<Duration>,
-    /// The lease is running out because renewals fail, and a message has said so.
-    is_in_danger: bool,
-    /// The request to give way that a message has told last.
-    request: Option<YieldRequest>,
+    /// The lock whose lease is running out because renewals fail, as a message has said.
+    in_danger: Option<String>,
+    /// The request to give way that a message has told last, of each hold.
+    requests: Vec<Option<YieldRequest>>,
     is_quiet: bool,
     /// The command was told to end, because the lease was ending.
     is_ended: bool,
@@ -65,6 +74,14 @@ pub(super) struct Turn {
     is_interrupted: bool,
     /// Since when the command is stopped, without a shell that could continue it.
     stopped: Option<Duration>,
+}
+
+/// A lock that was lost.
+#[derive(Clone, Debug)]
+struct Loss {
+    lock: String,
+    ticket: Ticket,
+    why: String,
 }
 
 /// A command that was started.
@@ -79,25 +96,29 @@ pub(super) struct Begun {
 /// Starts the command. Returns `None` if the supervisor gave the place up, because this process was stopped.
 pub(super) async fn begin(
     options: &Run,
-    guard: &LockGuard,
+    holds: &Holds,
     grace: Duration,
     supervisor_handle: &mut SupervisorHandle,
 ) -> Result<Option<Begun>, Failure> {
-    let ticket = guard.ticket();
+    let lock = &options.claim.lock;
+    let ticket = holds
+        .ticket(lock)
+        .map_or(String::new(), |ticket| ticket.to_string());
     let variables = [
-        ("FAIRLOCK_LOCK", guard.name().to_owned()),
-        ("FAIRLOCK_TICKET", ticket.to_string()),
-        (nesting::VARIABLE, nesting::with(options, ticket)?),
+        (LOCK, lock.clone()),
+        (TICKET, ticket),
+        (TICKETS, tickets(holds)?),
+        (nesting::VARIABLE, nesting::with(&options.place, holds)?),
     ];
     // Before the command can delete the file.
     let file = options.place.local.as_deref().and_then(Known::of);
-    let deadline = deadline(guard, options.lease, grace);
+    let deadline = deadline(holds, options.claim.lease, grace);
     let environment = variables.map(|(name, value)| (name.to_owned(), value));
     let start = Order::Start {
         deadline,
         environment: environment.to_vec(),
     };
-    let answer = supervisor_handle.begin(&guard.place_id(), &start).await?;
+    let answer = supervisor_handle.begin(&holds.places(), &start).await?;
     Ok(match answer {
         Answer::GivenUp => None,
         Answer::Begun(report) => Some(Begun {
@@ -107,6 +128,16 @@ pub(super) async fn begin(
             file,
         }),
     })
+}
+
+/// The ticket of each lock by its name, as JSON.
+fn tickets(holds: &Holds) -> Result<String, Failure> {
+    let tickets = holds
+        .guards()
+        .iter()
+        .map(|guard| (guard.name(), guard.ticket().get()));
+    let tickets = serde_json::to_string(&tickets.collect::<BTreeMap<_, _>>());
+    tickets.map_err(|error| Failure::internal(format!("no JSON: {error}")))
 }
 
 /// How a command ended.
@@ -123,21 +154,24 @@ enum End {
 impl Turn {
     pub(super) fn new(
         options: &Run,
-        guard: LockGuard,
+        holds: Holds,
         begun: Begun,
         (signals, supervisor_handle): (UnboundedReceiver<Caught>, SupervisorHandle),
     ) -> Turn {
-        let beat = (options.lease / 40).min(Duration::from_millis(250));
+        let claim = &options.claim;
+        let beat = (claim.lease / 40).min(Duration::from_millis(250));
         Turn {
-            lock: guard.name().to_owned(),
+            lock: claim.lock.clone(),
             program: program(options),
             supervisor_handle,
             told: begun.deadline.kill,
             tick: interval(beat),
-            lease: options.lease,
+            lease: claim.lease,
             grace: begun.grace,
-            lost_code: options.lost_exit_code,
-            guard,
+            lost_code: claim.lost_exit_code,
+            in_danger: None,
+            requests: vec![None; holds.guards().len()],
+            holds,
             signals,
             pid: 0,
             loss: None,
@@ -145,9 +179,7 @@ impl Turn {
             file: begun.file,
             ticked: now(),
             stood_still: None,
-            is_in_danger: false,
-            request: None,
-            is_quiet: options.quiet,
+            is_quiet: claim.quiet,
             is_ended: false,
             is_interrupted: false,
             stopped: None,
@@ -171,7 +203,7 @@ impl Turn {
     /// Watches the command, of which the first report has come. Ends when the command or the supervisor ends, or when the supervisor is
     /// overdue.
     async fn watch(&mut self, first: Option<Report>) -> End {
-        let lost = self.guard.lost();
+        let lost = self.holds.lost();
         tokio::pin!(lost);
         if let Some(end) = self.note(first) {
             return end;
@@ -179,7 +211,7 @@ impl Turn {
         loop {
             tokio::select! {
                 biased;
-                lost = &mut lost, if self.loss.is_none() => self.lose_by(&lost.reason),
+                lost = &mut lost, if self.loss.is_none() => self.lose_by(lost),
                 report = self.supervisor_handle.reports.recv() => if let Some(end) = self.note(report) {
                     return end;
                 },
@@ -216,12 +248,18 @@ impl Turn {
         None
     }
 
-    fn lose_by(&mut self, reason: &LossReason) {
+    fn lose_by(&mut self, lost: LockLost) {
         self.note_the_time();
-        if let Some(loss) = deleted(&self.place, self.file.as_ref()) {
+        if let Some(loss) = self.lost_file() {
             return self.lose(loss);
         }
-        let why = match (reason, self.stood_still) {
+        let LockLost {
+            lock,
+            ticket,
+            reason,
+            ..
+        } = lost;
+        let why = match (&reason, self.stood_still) {
             (LossReason::Expired, Some(span)) => {
                 format!("its lease ran out while fairlock was stopped for {span:.1?}")
             }
@@ -231,10 +269,23 @@ impl Turn {
             }
             _ => reason.to_string(),
         };
-        self.lose(why);
+        self.lose(Loss { lock, ticket, why });
     }
 
-    fn lose(&mut self, loss: String) {
+    /// Says that the file of the locks was deleted, if it was. All locks in it are lost then, and the message names one.
+    fn lost_file(&self) -> Option<Loss> {
+        let why = deleted(&self.place, self.file.as_ref())?;
+        self.loss_of_all(why)
+    }
+
+    /// A loss that is none of a single lock's.
+    fn loss_of_all(&self, why: String) -> Option<Loss> {
+        let lock = self.lock.clone();
+        let ticket = self.holds.ticket(&lock)?;
+        Some(Loss { lock, ticket, why })
+    }
+
+    fn lose(&mut self, loss: Loss) {
         self.loss = Some(loss);
         let grace = AT_ONCE.min(self.grace);
         self.told = self.told.min(now() + grace);
@@ -245,37 +296,43 @@ impl Turn {
         if self.loss.is_some() {
             return;
         }
-        if let Some(loss) = deleted(&self.place, self.file.as_ref()) {
+        if let Some(loss) = self.lost_file() {
             self.lose(loss);
         }
     }
 
     /// Says once that another client asks for the lock. Whether the command ends earlier is left to whoever reads that.
     fn tell_the_request(&mut self) {
-        let request = self.guard.yield_requested();
-        if let Some(YieldRequest { by, reason, .. }) = &request
-            && request != self.request
-        {
-            say(&format!("lock `{}`: {by} asks for it: {reason}", self.lock));
-            self.request = request;
+        for (guard, told) in self.holds.guards().iter().zip(&mut self.requests) {
+            let request = guard.yield_requested();
+            if let Some(YieldRequest { by, reason, .. }) = &request
+                && request != *told
+            {
+                say(&format!(
+                    "lock `{}`: {by} asks for it: {reason}",
+                    guard.name()
+                ));
+                *told = request;
+            }
         }
     }
 
     /// Warns while the operator still has the rest of the lease to repair the table.
     fn tell_the_danger(&mut self) {
-        let is_in_danger = self.guard.in_danger() && self.loss.is_none();
-        if is_in_danger == self.is_in_danger {
+        let endangered = self.holds.in_danger().filter(|_| self.loss.is_none());
+        let endangered = endangered.map(|guard| guard.name().to_owned());
+        if endangered.is_some() == self.in_danger.is_some() {
             return;
         }
-        self.is_in_danger = is_in_danger;
-        let lock = shown(&self.lock);
-        match is_in_danger {
+        let before = std::mem::replace(&mut self.in_danger, endangered);
+        match (&self.in_danger, before) {
             _ if self.is_quiet || self.loss.is_some() => {}
-            true => say(&format!(
+            (Some(lock), _) => say(&format!(
                 "lock `{lock}`: its lease is ending, and {}; goes on trying",
                 self.unrenewed()
             )),
-            false => say(&format!("lock `{lock}`: its lease was renewed")),
+            (None, Some(lock)) => say(&format!("lock `{lock}`: its lease was renewed")),
+            (None, None) => {}
         }
     }
 
@@ -302,7 +359,7 @@ impl Turn {
     }
 
     fn unrenewed(&self) -> String {
-        let cause = self.guard.trouble().map(|cause| {
+        let cause = self.holds.trouble().map(|cause| {
             let explained = self.place.explained(&cause);
             format!(" ({})", explained.unwrap_or(cause))
         });
@@ -320,7 +377,7 @@ impl Turn {
             return;
         }
         self.stopped = None;
-        let deadline = deadline(&self.guard, self.lease, self.grace);
+        let deadline = deadline(&self.holds, self.lease, self.grace);
         if self.loss.is_none() && deadline.kill > self.told + self.lease / 100 {
             self.told = deadline.kill;
             self.is_ended = false;
@@ -409,7 +466,7 @@ impl Turn {
     async fn end_unguarded(&mut self) {
         process_tree::signal(Signal::TERM);
         process_tree::signal(Signal::CONT);
-        let deadline = deadline(&self.guard, self.lease, self.grace);
+        let deadline = deadline(&self.holds, self.lease, self.grace);
         let kill = deadline.kill.min(now() + self.grace);
         while !process_tree::members().is_empty() && now() < kill {
             sleep(Duration::from_millis(10)).await;
@@ -423,40 +480,48 @@ impl Turn {
 
     async fn conclude(mut self, end: End, locks: LockClient) -> Result<Ended, Failure> {
         self.note_the_time();
-        let trouble = self.trouble();
-        let (lock, ticket) = (self.lock, self.guard.ticket());
-        let gone = || deleted(&self.place, self.file.as_ref());
-        let released = match (self.loss.or_else(gone), self.is_ended) {
-            (Some(loss), _) => Err(loss),
-            (None, true) => Err(trouble),
-            (None, false) => match released(self.guard, &mut self.tick, gone).await {
-                Err(Unreleased::Lost(why)) => Err(why),
-                Err(Unreleased::Failed(error)) => {
-                    let why = self.place.explained(&chain(&error));
-                    let why = why.unwrap_or_else(|| error.to_string());
-                    say(&format!(
-                        "lock `{lock}`: {why}: the next waits for the lease to end"
-                    ));
-                    Ok(())
+        let trouble = self.loss_of_all(self.trouble());
+        let lost = self.loss.take().or_else(|| self.lost_file());
+        let lost = lost.or_else(|| trouble.filter(|_| self.is_ended));
+        let all_lost = self.loss_of_all(String::new());
+        let (program, lost_code) = (self.program, self.lost_code);
+        let names = quoted(self.holds.guards().iter().map(LockGuard::name));
+        let released = match lost {
+            Some(loss) => Err(loss),
+            None => {
+                let gone = || {
+                    let why = deleted(&self.place, self.file.as_ref())?;
+                    all_lost.clone().map(|loss| Loss { why, ..loss })
+                };
+                match released(self.holds, &mut self.tick, gone).await {
+                    Err(Unreleased::Lost(loss)) => Err(loss),
+                    Err(Unreleased::Failed(error)) => {
+                        let why = self.place.explained(&chain(&error));
+                        let why = why.unwrap_or_else(|| error.to_string());
+                        say(&format!(
+                            "lock {names}: {why}: the next waits for the lease to end"
+                        ));
+                        Ok(())
+                    }
+                    Ok(()) => Ok(()),
                 }
-                Ok(()) => Ok(()),
-            },
+            }
         };
         locks.shutdown(HeldLocks::Release, PARTING).await;
         self.supervisor_handle.dismiss();
-        if let Err(reason) = released {
+        if let Err(Loss { lock, ticket, why }) = released {
             let text =
-                format!("lock `{lock}` was lost while ticket {ticket} ran its command: {reason}");
-            return Err(Failure::new(LOST, text).with_code(self.lost_code));
+                format!("lock `{lock}` was lost while ticket {ticket} ran its command: {why}");
+            return Err(Failure::new(LOST, text).with_code(lost_code));
         }
         match end {
             End::Exited(code) => Ok(Ended::Exited(u8::try_from(code).unwrap_or(u8::MAX))),
             End::Killed(SIGINT) if self.is_interrupted => Ok(Ended::Interrupted),
             End::Killed(signal) => Ok(Ended::Exited(killed_by(signal))),
-            End::Failed(reason) => Err(cannot_run(&self.program, reason)),
+            End::Failed(reason) => Err(cannot_run(&program, reason)),
             End::Unguarded => Err(Failure::new(
                 INTERNAL,
-                format!("the supervisor of `{lock}` was killed, so its command was ended"),
+                format!("the supervisor of {names} was killed, so its command was ended"),
             )),
         }
     }
@@ -465,24 +530,25 @@ impl Turn {
 /// Why a lock was not released.
 enum Unreleased {
     /// This process did not hold the lock any more.
-    Lost(String),
+    Lost(Loss),
     Failed(Error),
 }
 
-/// Releases the lock. Fails if the file disappears meanwhile: nothing can be released in a deleted file. Each iteration but the last checks
+/// Releases the locks. Fails if the file disappears meanwhile: nothing can be released in a deleted file. Each iteration but the last checks
 /// whether the file is gone.
 async fn released(
-    guard: LockGuard,
+    holds: Holds,
     tick: &mut Interval,
-    gone: impl Fn() -> Option<String>,
+    gone: impl Fn() -> Option<Loss>,
 ) -> Result<(), Unreleased> {
-    let mut release = pin!(guard.release());
+    let mut release = pin!(holds.release());
     loop {
         tokio::select! {
             biased;
             released = &mut release => return released.map_err(|error| match error {
-                Error::Lost { reason, .. } => {
-                    Unreleased::Lost(gone().unwrap_or_else(|| reason.to_string()))
+                Error::Lost { lock, ticket, reason } => {
+                    let loss = Loss { lock, ticket, why: reason.to_string() };
+                    Unreleased::Lost(gone().unwrap_or(loss))
                 }
                 error => Unreleased::Failed(error),
             }),
@@ -541,8 +607,8 @@ fn kill_margin(lease: Duration) -> Duration {
 
 /// Sets the deadlines. The kill comes by the margin before the end of the lease, so that the command is gone by then. SIGTERM comes `grace`
 /// before the kill.
-fn deadline(guard: &LockGuard, lease: Duration, grace: Duration) -> Deadline {
-    let kill = (now() + guard.remaining()).saturating_sub(kill_margin(lease));
+fn deadline(holds: &Holds, lease: Duration, grace: Duration) -> Deadline {
+    let kill = (now() + holds.remaining()).saturating_sub(kill_margin(lease));
     Deadline {
         term: kill.saturating_sub(grace),
         kill,

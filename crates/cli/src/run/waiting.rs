@@ -1,16 +1,18 @@
 //! What `fairlock run` prints while it waits: its position in the queue, the expected wait, and who holds the lock. At a terminal it draws
 //! a progress line; elsewhere it prints lines. In both cases it reports that DynamoDB does not answer.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::mem::{replace, take};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fairlock::{FairLock, Ticket, Waiting};
+use fairlock::Waiting;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::entrance::Entrance;
+use super::holds::{Asks, Holds};
 use super::supervisor_handle::Line;
 use crate::args::Run;
 use crate::failure::say;
@@ -39,16 +41,17 @@ enum Manner {
 impl Manner {
     fn of(options: &Run) -> Manner {
         match () {
-            () if options.quiet => Manner::Silent,
-            () if options.verbose => Manner::ToldAll,
+            () if options.claim.quiet => Manner::Silent,
+            () if options.claim.verbose => Manner::ToldAll,
             () if std::io::stderr().is_terminal() => Manner::Drawn,
             () => Manner::Told,
         }
     }
 }
 
-/// The position that was printed last, and when.
+/// The position that was printed last, at which lock, and when.
 struct Told {
+    lock: String,
     place: usize,
     at: Duration,
 }
@@ -58,19 +61,18 @@ pub(super) struct ProgressLine {
     bar: ProgressBar,
     said: Arc<Mutex<Option<String>>>,
     told: Arc<Mutex<Option<Told>>>,
-    name: String,
     began: Duration,
 }
 
 impl ProgressLine {
-    /// Returns the progress output, and the same lock, which now reports to it. The next command may start once this one has a place in the
+    /// Returns the progress output, and the same request, which now reports to it. The next command may start once this one has a place in the
     /// queue, or cannot reach DynamoDB.
     pub(super) fn of(
         options: &Run,
-        lock: FairLock,
+        asks: Asks,
         line: Line,
         entrance: Entrance,
-    ) -> (ProgressLine, FairLock) {
+    ) -> (ProgressLine, Asks) {
         let manner = Manner::of(options);
         let bar = match manner {
             Manner::Drawn => ProgressBar::new_spinner().with_style(style()),
@@ -81,33 +83,33 @@ impl ProgressLine {
             bar: bar.clone(),
             said: Arc::clone(&said),
             told: Arc::clone(&told),
-            name: shown(lock.name()),
             began: now(),
         };
-        let (name, outage) = (picture.name.clone(), Mutex::new(false));
+        let (places, outage) = (Mutex::new(BTreeMap::new()), Mutex::new(false));
         let place = options.place.clone();
         let entrance = Mutex::new(entrance);
-        let lock = lock.observed(move |waiting| {
+        // Of several locks, one is taken while the next is waited for.
+        let is_one = !matches!(asks, Asks::Several(_));
+        let is_taken = move |waiting: &Waiting| !is_one && waiting.position == Some(0);
+        let asks = asks.observed(move |lock, waiting| {
             let is_out = waiting.outage.is_some();
             if waiting.place_id.is_some() || is_out {
                 take(&mut *locked(&entrance));
             }
-            line.tell(&Order::Place(
-                waiting.place_id.as_ref().map(ToString::to_string),
-            ));
+            line.tell(&Order::Places(noted(&mut locked(&places), lock, waiting)));
             let was_out = replace(&mut *locked(&outage), is_out);
             if is_out != was_out && manner != Manner::Silent {
                 undrawn(&bar, || say(&outage_words(waiting, &place)));
             }
-            let words = words(waiting);
+            let (name, words) = (shown(lock), words(waiting).filter(|_| !is_taken(waiting)));
             if let Some((place, words)) = waiting.position.zip(words.as_ref())
-                && is_news(manner, &mut locked(&told), place)
+                && is_news(manner, &mut locked(&told), lock, place)
             {
                 say(&format!("lock `{name}`: {words}"));
             }
             *locked(&said) = words.map(|words| format!("{name}: {words}"));
         });
-        (picture, lock)
+        (picture, asks)
     }
 
     /// Redraws the line, unless another process group is in the foreground of the terminal: the line would be drawn over its output.
@@ -120,10 +122,13 @@ impl ProgressLine {
     }
 
     /// Prints the grant, if a wait was printed before.
-    pub(super) fn granted(&self, ticket: Ticket) {
-        if locked(&self.told).is_some() {
-            let waited = rounded(now().saturating_sub(self.began));
-            let name = &self.name;
+    pub(super) fn granted(&self, holds: &Holds) {
+        if locked(&self.told).is_none() {
+            return;
+        }
+        let waited = rounded(now().saturating_sub(self.began));
+        for guard in holds.guards() {
+            let (name, ticket) = (shown(guard.name()), guard.ticket());
             say(&format!(
                 "lock `{name}`: granted with ticket {ticket} after {waited}"
             ));
@@ -131,18 +136,32 @@ impl ProgressLine {
     }
 }
 
+/// Notes the place at this lock, or that there is none, and returns all places. A place of a lock that was lost while the next lock was
+/// waited for stays until this process has another place there. It is given up already then, so that giving it up again changes nothing.
+fn noted(places: &mut BTreeMap<String, String>, lock: &str, waiting: &Waiting) -> Vec<String> {
+    match &waiting.place_id {
+        Some(place) => places.insert(lock.to_owned(), place.to_string()),
+        None => places.remove(lock),
+    };
+    places.values().cloned().collect()
+}
+
 /// Whether to print this position. Remembers it as the last one printed.
-fn is_news(manner: Manner, told: &mut Option<Told>, place: usize) -> bool {
+fn is_news(manner: Manner, told: &mut Option<Told>, lock: &str, place: usize) -> bool {
     let often = match manner {
         Manner::Told => OFTEN,
         Manner::ToldAll => Duration::ZERO,
         Manner::Drawn | Manner::Silent => return false,
     };
-    let is_old = |told: &Told| told.place != place && now().saturating_sub(told.at) >= often;
+    let is_same = |told: &Told| told.place == place && told.lock == lock;
+    let is_old = |told: &Told| !is_same(told) && now().saturating_sub(told.at) >= often;
     let is_news = told.as_ref().is_none_or(is_old);
     if is_news {
-        let at = now();
-        *told = Some(Told { place, at });
+        *told = Some(Told {
+            lock: lock.to_owned(),
+            place,
+            at: now(),
+        });
     }
     is_news
 }

@@ -2,8 +2,8 @@
 //!
 //! It starts the command in the process group that the command would have without it. It is the ancestor of everything that the command
 //! starts, and ends all of that when the lease ends, whatever became of `fairlock run`. The supervisor itself is in a session that the
-//! terminal's signals do not reach. `fairlock run` sends it deadlines, and its place in the table. The end of that connection means that no
-//! more orders can come. The supervisor then ends the command and gives the place up, so that no waiter has to wait for a lease to end.
+//! terminal's signals do not reach. `fairlock run` sends it deadlines, and its places in the table. The end of that connection means that no
+//! more orders can come. The supervisor then ends the command and gives the places up, so that no waiter has to wait for a lease to end.
 
 mod child;
 mod place;
@@ -93,7 +93,7 @@ struct Watch {
     heard: Vec<u8>,
     /// Files that came with an order.
     files: Option<Files>,
-    /// The place of `fairlock run` in the table.
+    /// The places of `fairlock run` in the table.
     standing: Standing,
     child: Option<Child>,
     /// The command is stopped, and `fairlock run` may have stopped along with it.
@@ -197,8 +197,8 @@ impl Watch {
 
     fn obey(&mut self, order: Order) -> std::io::Result<()> {
         match order {
-            Order::Place(place) => {
-                self.standing.note_place(place);
+            Order::Places(places) => {
+                self.standing.note_places(&places);
                 Ok(())
             }
             // `fairlock run` keeps its own copies of the files, and waits again.

@@ -1,8 +1,9 @@
-//! The place of `fairlock run` in the table, and how the supervisor gives it up.
+//! The places of `fairlock run` in the table, and how the supervisor gives them up.
 
 use std::time::Duration;
 
 use fairlock::{HeldLocks, PlaceId};
+use futures::future::join_all;
 use tokio::time::sleep;
 
 use crate::failure::{Failure, UNAVAILABLE, say};
@@ -15,48 +16,56 @@ const WITHIN: Duration = Duration::from_secs(10);
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// The place of `fairlock run` in the queue, or the place by which it holds the lock.
+/// The places of `fairlock run` in queues, and those by which it holds locks.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
-    place: Option<PlaceId>,
-    /// The supervisor has given that place up.
-    is_given_up: bool,
+    places: Vec<PlaceId>,
+    /// The places that the supervisor has given up. None of them comes back.
+    given_up: Vec<PlaceId>,
 }
 
 impl Standing {
-    /// Records a place from its text, or `None`.
-    pub(super) fn note_place(&mut self, place: Option<String>) {
-        let place = place.and_then(|text| text.parse().ok());
-        if place != self.place {
-            (self.place, self.is_given_up) = (place, false);
-        }
+    /// Records the places from their texts.
+    pub(super) fn note_places(&mut self, places: &[String]) {
+        self.places = places.iter().filter_map(|text| text.parse().ok()).collect();
     }
 
     /// Whether there is a place to give up.
     pub(super) fn is_somewhere(&self) -> bool {
-        self.place.is_some() && !self.is_given_up
+        self.places
+            .iter()
+            .any(|place| !self.given_up.contains(place))
     }
 
-    /// Whether the current place was given up. Any grant that `fairlock run` saw at it is void then.
+    /// Whether one of the current places was given up. Any grant that `fairlock run` saw at it is void then.
     pub(super) fn is_given_up(&self) -> bool {
-        self.is_given_up
+        self.places
+            .iter()
+            .any(|place| self.given_up.contains(place))
     }
 
-    /// Gives the place up, if there is one. A place that cannot be given up expires with its lease.
+    /// Gives the places up, if there are any. A place that cannot be given up expires with its lease.
     pub(super) fn give_up(&mut self, at: &Place) {
-        let Some(place) = self.place.as_ref().filter(|_| !self.is_given_up) else {
+        let left = self
+            .places
+            .iter()
+            .filter(|place| !self.given_up.contains(place));
+        let left: Vec<_> = left.cloned().collect();
+        if left.is_empty() {
             return;
-        };
-        // Set before the request is sent, because the request may be applied even if its answer is lost.
-        self.is_given_up = true;
-        let lock = place.lock();
-        let Err(failure) = crate::on_runtime(within(place, at)) else {
-            return;
-        };
-        let why = failure.text();
-        say(&format!(
-            "lock `{lock}`: its place could not be given up: {why}: the next waits for the lease to end"
-        ));
+        }
+        // Set before the requests are sent, because a request may be applied even if its answer is lost.
+        self.given_up.extend_from_slice(&left);
+        let all = join_all(left.iter().map(|place| within(place, at)));
+        let ended = crate::on_runtime(async { Ok(all.await) });
+        let ended = ended.unwrap_or_else(|failure| vec![Err(failure)]);
+        for (place, ended) in left.iter().zip(ended) {
+            let Err(failure) = ended else { continue };
+            let (lock, why) = (place.lock(), failure.text());
+            say(&format!(
+                "lock `{lock}`: its place could not be given up: {why}: the next waits for the lease to end"
+            ));
+        }
     }
 }
 

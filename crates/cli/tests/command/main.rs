@@ -1,11 +1,17 @@
 //! The command `fairlock` as its users run it: as a process of its own.
 
 mod command;
+mod data;
 mod demo;
+mod doctor;
+mod hold;
 mod hostile;
 mod inspect;
+mod lease;
 mod line;
 mod operations;
 mod run;
+mod shell;
+mod sweep;
 mod terminal;
 mod transport;

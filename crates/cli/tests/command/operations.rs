@@ -16,7 +16,7 @@ use crate::command::{Said, fairlock, said};
 const MANUAL: &str = include_str!("../../../../docs/operations.md");
 
 /// The first block of code in a language after a heading.
-fn example(heading: &str, language: &str) -> &'static str {
+pub(crate) fn example(heading: &str, language: &str) -> &'static str {
     let (_, section) = MANUAL.split_once(&format!("\n#### {heading}\n")).unwrap();
     let (_, block) = section.split_once(&format!("```{language}\n")).unwrap();
     block.split_once("```").unwrap().0

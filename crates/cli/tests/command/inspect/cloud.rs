@@ -112,7 +112,7 @@ fn what_names_the_place_is_named_with_it() {
 }
 
 /// An endpoint that refuses every request with one code, for as long as the test runs.
-fn refusing(code: &'static str) -> String {
+pub(crate) fn refusing(code: &'static str) -> String {
     let body = format!(r#"{{"__type":"com.amazon#{code}","message":"because"}}"#);
     answering("400 Bad Request", "application/x-amz-json-1.0", body)
 }

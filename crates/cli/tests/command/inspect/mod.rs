@@ -7,12 +7,12 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-mod cloud;
+pub(crate) mod cloud;
 mod files;
-mod home;
+pub(crate) mod home;
 mod intervene;
 mod output;
 mod people;
 mod programs;
-mod schema;
+pub(crate) mod schema;
 mod tables;

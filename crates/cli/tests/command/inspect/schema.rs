@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use crate::command::Said;
 
-/// The tables of fields under "The command's JSON": those of a lock, and those of a participant.
-fn schema() -> [BTreeMap<String, String>; 2] {
+/// The table of fields under "The command's JSON" that a line with these words introduces.
+fn schema(words: &str) -> BTreeMap<String, String> {
     let docs = include_str!("../../../../../docs/operations.md");
     let (_, section) = docs.split_once("### The command's JSON").unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
-    let tables = section.split("|---|---|---|\n").skip(1);
-    let tables: Vec<_> = tables.map(fields).collect();
-    tables.try_into().unwrap()
+    let (_, behind) = section.split_once(&format!("\n{words}")).unwrap();
+    let (_, table) = behind.split_once("|---|---|---|\n").unwrap();
+    fields(table)
 }
 
 fn fields(table: &str) -> BTreeMap<String, String> {
@@ -42,6 +42,9 @@ pub(crate) fn is(value: &Value, kind: &str) -> bool {
         "null" => value.is_null(),
         "string" => value.is_string(),
         "number" => value.is_u64(),
+        "object of numbers" => value
+            .as_object()
+            .is_some_and(|it| it.values().all(Value::is_u64)),
         "boolean" => value.is_boolean(),
         "time" => value.as_str().is_some_and(is_time),
         "object of strings" => value
@@ -61,10 +64,22 @@ fn is_time(text: &str) -> bool {
         .eq("0000-00-00T00:00:00.000Z".chars())
 }
 
+/// The output is lines of JSON, each as the table that these words introduce says. Returns the lines.
+#[track_caller]
+pub(crate) fn documented(words: &str, out: &str) -> Vec<Value> {
+    let lines = out.lines().map(|line| serde_json::from_str(line).unwrap());
+    let lines: Vec<_> = lines.collect();
+    let fields = schema(words);
+    lines
+        .iter()
+        .for_each(|line| assert_documented(line, &fields));
+    lines
+}
+
 #[track_caller]
 pub(crate) fn assert_a_documented_lock(lock: &Value) {
-    let [of_lock, of_participant] = schema();
-    assert_documented(lock, &of_lock);
+    let of_participant = schema("A participant ");
+    assert_documented(lock, &schema("A lock:"));
     let line = lock["queue"].as_array().unwrap();
     let sharers = lock["sharers"].as_array().unwrap();
     let people = line.iter().chain(sharers).chain(Some(&lock["holder"]));

@@ -44,15 +44,54 @@ fn a_table_is_on_demand_unless_its_throughput_is_given() {
 #[test]
 fn a_command_that_only_reads_creates_neither_file_nor_table() {
     let home = Home::new();
-    for line in ["table check", "show a", "ls", "ls --json"] {
+    // A file that the first turn makes is as if it were there, without locks.
+    let read = [
+        ("table check", 0, "the first turn makes it"),
+        ("show a", 0, "a: free"),
+        ("show --exit-code a", 0, "a: free"),
+        ("ls", 0, "no locks in table fairlock in none.db"),
+        ("ls --json", 0, ""),
+        ("sweep", 0, "0 locks"),
+        ("doctor", 0, "the first turn makes none.db"),
+        ("data get --json a", 1, "null"),
+        ("lease show a", 1, "no such lease"),
+    ];
+    for (line, code, words) in read {
         let ended = home.run(&format!("{line} --local none.db"));
-        let create = "`fairlock table create --local none.db`";
-        ended.assert_refused(UNAVAILABLE, &["no such file", create]);
+        assert_eq!(
+            (ended.code, ended.err.as_str()),
+            (Some(code), ""),
+            "{ended:?}"
+        );
+        assert!(ended.out.contains(words), "{ended:?}");
         assert!(home.files().is_empty(), "{line}");
     }
+    for line in ["ask a", "break --yes a"] {
+        let ended = home.run(&format!("{line} --local none.db"));
+        ended.assert_refused(75, &["nobody has it"]);
+        assert!(home.files().is_empty(), "{line}");
+    }
+    for line in [
+        "table check",
+        "show a",
+        "ls",
+        "sweep",
+        "run a -- true",
+        "lease show a",
+    ] {
+        let (line, command) = line
+            .split_once(" --")
+            .map_or((line, ""), |(line, _)| (line, " -- true"));
+        let ended = home.run(&format!("{line} --local no/none.db{command}"));
+        ended.assert_refused(UNAVAILABLE, &["no/none.db", "there is no directory no"]);
+    }
     std::fs::write(home.file("empty.db"), "").unwrap();
-    home.run("table check --local empty.db")
-        .assert_refused(UNAVAILABLE, &["it is empty", "table create"]);
+    home.run("table check --local empty.db").assert_done();
+    assert!(
+        home.run("show a --local empty.db")
+            .assert_done()
+            .starts_with("a: free")
+    );
     assert_eq!(std::fs::read(home.file("empty.db")).unwrap(), b"");
 
     let home = Home::with_table();

@@ -9,5 +9,7 @@ mod alike;
 mod entrance;
 mod files;
 mod promise;
-mod running;
+pub(crate) mod running;
+mod several;
+mod sharing;
 mod wait;

@@ -156,3 +156,18 @@ fn the_wait_is_not_shown_in_the_background_or_to_a_pipe() {
     assert!(!terminal.transcript().contains('\x1b'), "{shown:?}");
     assert_eq!(terminal.home.read("errors"), "");
 }
+
+#[test]
+fn a_hold_at_a_terminal_ends_by_ctrl_d_and_by_ctrl_c() {
+    for key in [CTRL_D, CTRL_C] {
+        let mut terminal = Terminal::new();
+        terminal.type_in("fairlock hold --local l.db a");
+        // A ticket counts from the time in microseconds.
+        terminal.expect("1");
+        until("a holder", || terminal.home.code(IS_FREE) == Some(75));
+        terminal.keys(key);
+        assert_eq!(terminal.prompt().1, 0);
+        assert_eq!(terminal.home.code(IS_FREE), Some(0));
+        assert!(terminal.home.named("fairlock").is_empty());
+    }
+}

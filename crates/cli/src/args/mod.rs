@@ -1,17 +1,24 @@
 //! The command line.
 
+pub(crate) mod claim;
+pub(crate) mod commands;
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use fairlock::RecordWait;
-use fairlock_cli::flags;
+use fairlock_cli::flags::duration;
 
-use crate::failure::{Failure, LOST, MISUSE, NOT_GRANTED};
+use crate::failure::{Failure, MISUSE};
 use crate::notify::Notify;
 use crate::place::Place;
 use crate::teller;
+use commands::{
+    COMPLETIONS_EXAMPLES, Claim, Completions, DATA_EXAMPLES, DOCTOR_EXAMPLES, Data, DataClear,
+    DataGet, DataPut, Doctor, HOLD_EXAMPLES, Hold, Holder, LEASE_EXAMPLES, Lease, LeaseAcquire,
+    LeaseExtend, LeaseRelease, LeaseShow, MAN_EXAMPLES, Pages, SWEEP_EXAMPLES, Sweep,
+};
 
 /// A fair lock for any program: first come, first served, over DynamoDB
 #[derive(Debug, Parser)]
@@ -24,6 +31,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   fairlock table create                      once for all, in this AWS account
+  fairlock doctor                            what may be wrong, and the way out
   fairlock run nightly -- ./report.sh        one after the other, in their order
   fairlock run --wait none nightly -- ./x    only if nobody else is at it
   fairlock show nightly                      who has it, and who waits
@@ -36,6 +44,9 @@ pub(crate) enum Command {
     /// Wait for the lock, and run a command while holding it
     #[command(after_help = RUN_EXAMPLES)]
     Run(Run),
+    /// Wait for the lock, and hold it until standard input ends or a signal comes
+    #[command(after_help = HOLD_EXAMPLES)]
+    Hold(Hold),
     /// Create the table of the locks, or check it
     #[command(after_help = TABLE_EXAMPLES)]
     Table {
@@ -54,11 +65,37 @@ pub(crate) enum Command {
     /// Take a lock, or a place in its queue, away from its owner
     #[command(after_help = BREAK_EXAMPLES)]
     Break(Break),
+    /// Read or write the bytes that a lock carries from holder to holder
+    #[command(after_help = DATA_EXAMPLES)]
+    Data {
+        #[command(subcommand)]
+        what: Data,
+    },
+    /// Hold a lock for a time under a name, across processes and hosts
+    #[command(after_help = LEASE_EXAMPLES)]
+    Lease {
+        #[command(subcommand)]
+        what: Lease,
+    },
+    /// Remove what crashed clients left in a table
+    #[command(after_help = SWEEP_EXAMPLES)]
+    Sweep(Sweep),
+    /// Find out what may be wrong: credentials, table, permissions, clocks, latency
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(Doctor),
     /// Watch several processes take turns at one lock, in a temporary file
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(Demo),
+    /// Print what lets a shell complete this command line
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions(Completions),
+    /// Print a page for `man`, or write all of them
+    #[command(after_help = MAN_EXAMPLES)]
+    Man(Pages),
     #[command(hide = true)]
     DemoWorker(DemoWorker),
+    #[command(hide = true)]
+    Holder(Holder),
     #[command(hide = true)]
     Supervisor(Supervisor),
 }
@@ -68,6 +105,22 @@ impl Command {
     pub(crate) fn place(&mut self) -> Option<&mut Place> {
         match self {
             Command::Run(Run { place, .. })
+            | Command::Hold(Hold { place, .. })
+            | Command::Data {
+                what:
+                    Data::Get(DataGet { place, .. })
+                    | Data::Put(DataPut { place, .. })
+                    | Data::Clear(DataClear { place, .. }),
+            }
+            | Command::Lease {
+                what:
+                    Lease::Acquire(LeaseAcquire { place, .. })
+                    | Lease::Extend(LeaseExtend { place, .. })
+                    | Lease::Release(LeaseRelease { place, .. })
+                    | Lease::Show(LeaseShow { place, .. }),
+            }
+            | Command::Sweep(Sweep { place, .. })
+            | Command::Doctor(Doctor { place, .. })
             | Command::Table {
                 what: Table::Create(Create { place, .. }) | Table::Check { place },
             }
@@ -76,13 +129,27 @@ impl Command {
             | Command::Ask(Ask { place, .. })
             | Command::Break(Break { place, .. })
             | Command::Supervisor(Supervisor { place, .. }) => Some(place),
-            Command::Demo(_) | Command::DemoWorker(_) => None,
+            Command::Demo(_)
+            | Command::DemoWorker(_)
+            | Command::Holder(_)
+            | Command::Completions(_)
+            | Command::Man(_) => None,
+        }
+    }
+
+    /// Returns what the command asks for in a queue. Returns `None` if it joins no queue, or has fewer flags for that.
+    pub(crate) fn claim(&mut self) -> Option<&mut Claim> {
+        match self {
+            Command::Run(Run { claim, .. }) | Command::Hold(Hold { claim, .. }) => Some(claim),
+            _ => None,
         }
     }
 }
 
 const RUN_EXAMPLES: &str = "\
-The command finds the lock's name in FAIRLOCK_LOCK and its fencing token in FAIRLOCK_TICKET.
+The command finds the lock's name in FAIRLOCK_LOCK, its fencing token in FAIRLOCK_TICKET, and the \
+tokens of all its locks in FAIRLOCK_TICKETS, as JSON. Tokens of callers that share a lock do not \
+exclude each other.
 
 Exit codes: those of the command, 128 + n if signal n ended it, 126 if it cannot be run, 127 if \
 there is no such command; 75 if the lock was not granted (or --conflict-exit-code), 76 if it was \
@@ -93,6 +160,9 @@ Examples:
   fairlock run backup -- pg_dump -f /backup/db.sql mydb
   fairlock run --wait none --conflict-exit-code 0 cleanup -- ./cleanup.sh
   fairlock run --wait 5m --lease 60s deploy -- sh -c './x \"$FAIRLOCK_TICKET\"'
+  fairlock run --shared catalog -- ./read.sh
+  fairlock run --permits 5 --take 2 exports -- ./export.sh
+  fairlock run account/7 --also account/42 -- ./transfer.sh
   fairlock run --local /var/lib/locks.db nightly -- ./report.sh";
 
 const TABLE_EXAMPLES: &str = "\
@@ -163,64 +233,12 @@ Examples:
 /// `fairlock run`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
-    /// How long to wait for the lock: none, infinite, or a duration such as 90s, 5m or 1h
-    #[arg(long, value_name = "WAIT", env = "FAIRLOCK_WAIT", default_value = "60s", value_parser = flags::wait)]
-    pub(crate) wait: RecordWait,
-
-    /// As with flock: do not wait at all; the same as --wait none
-    #[arg(short = 'n', long, hide_short_help = true)]
-    pub(crate) nonblock: bool,
-
-    /// As with flock: wait for this many seconds; 0 does not wait at all
-    #[arg(short = 'w', long, value_name = "SECONDS", value_parser = seconds, hide_short_help = true)]
-    pub(crate) timeout: Option<RecordWait>,
-
-    /// As with flock: hold the lock exclusively, which this command always does
-    #[arg(short = 'x', short_alias = 'e', long, hide_short_help = true)]
-    pub(crate) exclusive: bool,
-
-    /// A flag of flock that is not supported here: sharing a lock needs the library.
-    #[arg(short = 's', long, hide = true)]
-    pub(crate) shared: bool,
-
-    /// How long other waiters wait if this host fails; while the command runs, the lock stays held
-    #[arg(long, value_name = "DURATION", env = "FAIRLOCK_LEASE", default_value = "30s", value_parser = duration)]
-    pub(crate) lease: Duration,
+    #[command(flatten)]
+    pub(crate) claim: Claim,
 
     /// How long the command has between SIGTERM and SIGKILL when the lock is about to be lost [default: a sixth of the lease]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) grace: Option<Duration>,
-
-    /// Print nothing about the wait
-    #[arg(long, short, conflicts_with = "verbose")]
-    pub(crate) quiet: bool,
-
-    /// Print every change of the position in the queue
-    #[arg(long, short)]
-    pub(crate) verbose: bool,
-
-    /// The name of this process for people who inspect the lock [default: user@host:pid]
-    #[arg(long, value_name = "NAME", env = "FAIRLOCK_OWNER")]
-    pub(crate) owner: Option<String>,
-
-    /// Be notified of the turn by UDP, at this host's own address or at another one; the table alone decides whose turn it is
-    #[arg(long, value_name = "ADDRESS", env = "FAIRLOCK_NOTIFY", num_args = 0..=1, require_equals = true, default_missing_value = "own")]
-    pub(crate) notify: Option<Notify>,
-
-    /// The exit code if the lock was not granted
-    #[arg(long, short = 'E', value_name = "CODE", default_value_t = NOT_GRANTED)]
-    pub(crate) conflict_exit_code: u8,
-
-    /// The exit code if the lock was lost and the command was ended
-    #[arg(long, value_name = "CODE", default_value_t = LOST)]
-    pub(crate) lost_exit_code: u8,
-
-    /// Wait even for a lock that is held by the very command in which this one runs
-    #[arg(long, hide_short_help = true)]
-    pub(crate) nested: bool,
-
-    /// The lock's name
-    pub(crate) lock: String,
 
     /// The command and its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]
@@ -424,50 +442,10 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(Duration::ZERO) => Err("must be more than nothing".into()),
-        _ if flags::is_nothing(text) => Err("must be more than nothing".into()),
-        _ if flags::is_number(text) => Err(flags::unit_of(text)),
-        Ok(span) => Ok(span),
-        Err(error) => Err(format!("not a duration such as 30s: {error}")),
-    }
-}
-
-/// Parses a number of seconds, as `flock` takes it.
-fn seconds(text: &str) -> Result<RecordWait, String> {
-    let seconds = text.parse().ok().filter(|_| flags::is_number(text));
-    let span = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    match span {
-        Some(Duration::ZERO) => Ok(RecordWait::NoWait),
-        Some(span) => Ok(RecordWait::Timeout(span)),
-        None => Err("not a number of seconds such as 5 or 0.5; --wait takes other waits".into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::CommandFactory;
-
-    #[test]
-    fn a_number_is_seconds_where_flock_takes_them_and_asks_for_its_unit_elsewhere() {
-        let half = RecordWait::Timeout(Duration::from_millis(500));
-        assert_eq!(seconds("0.5"), Ok(half));
-        assert_eq!(seconds("0"), Ok(RecordWait::NoWait));
-        for bad in [
-            "",
-            "5s",
-            "-1",
-            "1e3",
-            "inf",
-            "1.2.3",
-            "99999999999999999999",
-        ] {
-            assert!(seconds(bad).is_err(), "{bad}");
-        }
-        assert_eq!(flags::wait("5"), Err("5 what? Say 5s, or 5m".to_owned()));
-    }
 
     #[test]
     fn the_flags_go_together() {

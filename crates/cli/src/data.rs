@@ -1,0 +1,166 @@
+//! `fairlock data`: the bytes that a lock carries from holder to holder.
+
+use std::io::{IsTerminal, Read};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use aws_smithy_types::base64;
+use fairlock::{HeldLocks, LockClient, LockGuard};
+use serde::Serialize;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::args::commands::{Data, DataGet, DataTurn};
+use crate::failure::{Failure, IO, UNFIT, killed_by, say};
+use crate::local::Purpose;
+use crate::output;
+use crate::place::Place;
+use crate::run::nesting;
+use crate::signals;
+use crate::text::shown;
+
+/// How long the release may take when this process ends.
+const PARTING: Duration = Duration::from_secs(2);
+/// In bytes: more than a lock carries, by one.
+const MOST: u64 = 64 * 1024 + 1;
+
+/// The data of a lock in JSON, by the schema in `docs/operations.md`.
+#[derive(Serialize)]
+struct Carried<'a> {
+    lock: &'a str,
+    ticket: Option<u64>,
+    base64: Option<String>,
+}
+
+pub(crate) fn data(what: Data) -> Result<ExitCode, Failure> {
+    match what {
+        Data::Get(options) => crate::on_runtime(get(options)),
+        Data::Put(options) => {
+            // Before the lock is asked for, because the input may be slow.
+            let bytes = input()?;
+            write(&options.turn, &options.place, Some(bytes))
+        }
+        Data::Clear(options) => write(&options.turn, &options.place, None),
+    }
+}
+
+async fn get(options: DataGet) -> Result<ExitCode, Failure> {
+    let told = |error| Failure::of(&error, &options.place);
+    let locks = options.place.locks().await?;
+    let lock = locks.fair_lock(&options.lock).map_err(told)?;
+    let state = lock.inspect().await.map_err(told)?;
+    let data = state.data.as_ref();
+    if options.json {
+        let carried = Carried {
+            lock: &options.lock,
+            ticket: data.map(|data| data.ticket.get()),
+            base64: data.map(|data| base64::encode(&data.bytes)),
+        };
+        let _ = output::print(&output::json_line(&carried)?)?;
+    }
+    match data {
+        Some(data) if !options.json => drop(output::print_bytes(&data.bytes)?),
+        Some(_) => {}
+        None if options.json => return Ok(ExitCode::from(UNFIT)),
+        None => {
+            let lock = &options.lock;
+            return Err(Failure::new(
+                UNFIT,
+                format!("lock `{lock}` carries no data"),
+            ));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads standard input, and no more of it than a lock might take.
+fn input() -> Result<Vec<u8>, Failure> {
+    let input = std::io::stdin();
+    if input.is_terminal() {
+        say("reads the data from this terminal, until Ctrl-D");
+    }
+    let mut bytes = Vec::new();
+    let read = input.lock().take(MOST).read_to_end(&mut bytes);
+    read.map_err(|error| Failure::new(IO, format!("cannot read standard input: {error}")))?;
+    Ok(bytes)
+}
+
+/// Writes the bytes, or removes those that are there, in a turn.
+fn write(turn: &DataTurn, place: &Place, bytes: Option<Vec<u8>>) -> Result<ExitCode, Failure> {
+    if bytes
+        .as_ref()
+        .is_some_and(|bytes| bytes.len() as u64 >= MOST)
+    {
+        return Err(Failure::misuse(
+            "standard input has more than the 64 KB that a lock carries",
+        ));
+    }
+    if !turn.nested {
+        nesting::check_lock(&turn.lock, place)?;
+    }
+    let signals = signals::endings()?;
+    crate::on_runtime(in_turn(turn, place, bytes, signals))
+}
+
+async fn in_turn(
+    turn: &DataTurn,
+    place: &Place,
+    bytes: Option<Vec<u8>>,
+    mut signals: UnboundedReceiver<i32>,
+) -> Result<ExitCode, Failure> {
+    let opens = place.client(Purpose::Turn, |builder| {
+        let builder = builder.lease_duration(turn.lease);
+        match &turn.owner {
+            Some(owner) => builder.owner(owner),
+            None => builder,
+        }
+    });
+    let locks = tokio::select! {
+        biased;
+        Some(number) = signals.recv() => return Ok(ExitCode::from(killed_by(number))),
+        locks = opens => locks?,
+    };
+    let written = tokio::select! {
+        biased;
+        Some(number) = signals.recv() => Ok(ExitCode::from(killed_by(number))),
+        written = written(turn, place, bytes, &locks) => written,
+    };
+    locks.shutdown(HeldLocks::Release, PARTING).await;
+    written
+}
+
+async fn written(
+    turn: &DataTurn,
+    place: &Place,
+    bytes: Option<Vec<u8>>,
+    locks: &LockClient,
+) -> Result<ExitCode, Failure> {
+    let told = |error| Failure::of(&error, place);
+    let lock = locks.fair_lock(&turn.lock).map_err(told)?.read_first();
+    let guard = lock.acquire(turn.wait).await.map_err(told)?;
+    let ticket = guard.ticket();
+    let done = match &bytes {
+        Some(bytes) => guard.set_data(bytes).await,
+        None => guard.clear_data().await,
+    };
+    done.map_err(told)?;
+    release(guard).await;
+    if turn.json {
+        let carried = Carried {
+            lock: &turn.lock,
+            ticket: bytes.is_some().then_some(ticket.get()),
+            base64: bytes.map(base64::encode),
+        };
+        let _ = output::print(&output::json_line(&carried)?)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The data is written, whatever becomes of the release.
+async fn release(guard: LockGuard) {
+    let lock = shown(guard.name());
+    if let Err(error) = guard.release().await {
+        say(&format!(
+            "lock `{lock}`: {error}: the next waits for the lease to end"
+        ));
+    }
+}
