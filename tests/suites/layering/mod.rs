@@ -37,6 +37,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
             "signal",
             "snapshot",
             "store",
+            "telemetry",
         ],
     ),
     (
