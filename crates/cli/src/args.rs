@@ -9,6 +9,7 @@ use fairlock::RecordWait;
 use fairlock_cli::flags;
 
 use crate::failure::{Failure, LOST, MISUSE, NOT_GRANTED};
+use crate::metrics::Target;
 use crate::notify::Notify;
 use crate::place::Place;
 use crate::teller;
@@ -206,6 +207,10 @@ pub(crate) struct Run {
     /// Be notified of the turn by UDP, at this host's own address or at another one; the table alone decides whose turn it is
     #[arg(long, value_name = "ADDRESS", env = "FAIRLOCK_NOTIFY", num_args = 0..=1, require_equals = true, default_missing_value = "own")]
     pub(crate) notify: Option<Notify>,
+
+    /// Show metrics for Prometheus: over HTTP at an address such as 127.0.0.1:9464, or in a file whose name ends in .prom, for node_exporter
+    #[arg(long, value_name = "ADDRESS|FILE")]
+    pub(crate) metrics: Option<Target>,
 
     /// The exit code if the lock was not granted
     #[arg(long, short = 'E', value_name = "CODE", default_value_t = NOT_GRANTED)]

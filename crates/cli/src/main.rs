@@ -19,6 +19,7 @@ mod ipc;
 mod line;
 mod local;
 mod ls;
+mod metrics;
 mod notify;
 mod output;
 mod place;

@@ -8,6 +8,7 @@
 mod alike;
 mod entrance;
 mod files;
+mod metrics;
 mod promise;
 mod running;
 mod wait;
