@@ -27,8 +27,33 @@ pub(crate) struct Settings {
     pub(crate) max_poll_interval: Option<Duration>,
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) outage_timeout: Option<Duration>,
+    #[cfg(feature = "metrics")]
+    pub(crate) lock_label: Option<LockLabel>,
     pub(crate) clock: Clock,
     pub(crate) random_source: RandomSource,
+}
+
+/// The function that makes the label `lock` of a lock's metrics.
+#[cfg(feature = "metrics")]
+#[derive(Clone)]
+pub(crate) struct LockLabel(Arc<dyn Fn(&str) -> String + Send + Sync>);
+
+#[cfg(feature = "metrics")]
+impl LockLabel {
+    pub(crate) fn new(label: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        LockLabel(Arc::new(label))
+    }
+
+    pub(crate) fn of(&self, lock: &str) -> String {
+        (self.0)(lock)
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl std::fmt::Debug for LockLabel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LockLabel").finish_non_exhaustive()
+    }
 }
 
 /// The names of the table's key and TTL attributes.
@@ -66,6 +91,8 @@ impl Default for Settings {
             max_poll_interval: None,
             request_timeout: None,
             outage_timeout: None,
+            #[cfg(feature = "metrics")]
+            lock_label: None,
             clock: Clock::system(),
             random_source: RandomSource::system(),
         }
@@ -90,6 +117,8 @@ pub(crate) struct Config {
     pub(crate) request_timeout: Duration,
     /// How long a call that waits goes on without answers.
     pub(crate) outage_timeout: Option<Duration>,
+    #[cfg(feature = "metrics")]
+    pub(crate) lock_label: Option<LockLabel>,
     pub(crate) clock: Clock,
     pub(crate) random_source: RandomSource,
 }
@@ -147,6 +176,8 @@ impl TryFrom<Settings> for Config {
                 .unwrap_or(heartbeat.min(SECOND).max(min_poll_interval)),
             request_timeout,
             outage_timeout: said.outage_timeout,
+            #[cfg(feature = "metrics")]
+            lock_label: said.lock_label,
             clock: said.clock,
             random_source: said.random_source,
         };

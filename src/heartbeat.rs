@@ -1,10 +1,13 @@
 //! Keeps a hold renewed until it ends, and reports when it could not.
 
+use std::time::Duration;
+
 use tokio_util::sync::CancellationToken;
 
 use crate::error::LossReason;
 use crate::hold::{self, Hold};
 use crate::store::{Failure, RetryPolicy, Store, Timed, Write};
+use crate::telemetry;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 
@@ -40,7 +43,7 @@ async fn renew_in_time(
             () = clock.sleep_until(hold.believed_until()) => return lose(hold, hold.expiry_reason()),
             answer = renew_when_due(store, hold, due, &policy) => answer,
         };
-        match answer.map(|answer| settle(hold, answer, due + heartbeat / IN_STEP)) {
+        match answer.map(|answer| settle(hold, answer, (due, heartbeat))) {
             Some(Ok(item)) => saw(&item),
             Some(Err(loss)) => return lose(hold, loss),
             None => {}
@@ -80,15 +83,17 @@ async fn renew_once(store: &Store, hold: &Hold) -> Result<Timed<Write<LockItem>>
     answer
 }
 
-/// Takes in a renewal's answer. A renewal that was sent after `latest` came late.
+/// Takes in the answer of a renewal that was due at `due`.
 fn settle(
     hold: &Hold,
     answer: Timed<Write<LockItem>>,
-    latest: Moment,
+    (due, heartbeat): (Moment, Duration),
 ) -> Result<LockItem, LossReason> {
     match answer.value {
         Write::Applied(item) => {
-            if hold.renewed(&item, answer.sent) && answer.sent > latest {
+            let lag = answer.sent.since(due);
+            telemetry::renewed(hold.told.label(), lag);
+            if hold.renewed(&item, answer.sent) && lag > heartbeat / IN_STEP {
                 hold.stagger_again();
             }
             Ok(item)
@@ -98,7 +103,5 @@ fn settle(
 }
 
 fn lose(hold: &Hold, loss: LossReason) {
-    if hold.lose(loss.clone()) {
-        tracing::warn!(lock = %hold.name, ticket = %hold.ticket, %loss, "lost");
-    }
+    hold.lose(loss);
 }

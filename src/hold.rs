@@ -13,6 +13,7 @@ use crate::place_id::PlaceId;
 use crate::signal::Signal;
 use crate::state::{LockData, YieldRequest, system_time};
 use crate::store::{Attempt, Failure, Store};
+use crate::telemetry::Held;
 use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::item::{At, Footing, ItemHold, LockItem, Notice, Written};
 use fairlock_protocol::lease::{self, RenewalHistory};
@@ -37,6 +38,8 @@ pub(crate) struct Hold {
     pub(crate) ticket: Ticket,
     /// When this process first learned of the hold.
     pub(crate) begun: Moment,
+    /// How the log, the spans and the metrics are told of it.
+    pub(crate) told: Held,
     /// The newest ticket of the place, at which callers take their turns one after the other.
     newest: Ticket,
     clock: Clock,
@@ -148,6 +151,7 @@ impl Hold {
             status: HoldStatus::Held,
         };
         Hold {
+            told: Held::begin(config, &name, ticket),
             name,
             attempt,
             ticket,
@@ -165,6 +169,7 @@ impl Hold {
         *locked(&HELD).entry(self.place()).or_default() += 1;
         let state = self.state.read(HoldState::passed_on);
         Hold {
+            told: self.told.next(ticket),
             name: self.name.clone(),
             attempt: self.attempt.again(),
             ticket,
@@ -444,12 +449,28 @@ impl Hold {
 
     /// Ends the hold as lost, unless it has ended already. Returns whether this call ended it.
     pub(crate) fn lose(&self, loss: LossReason) -> bool {
-        self.end(HoldStatus::Lost(loss))
+        let ended = self.end(HoldStatus::Lost(loss.clone()));
+        if ended {
+            self.told.lost(&loss, self.lasted());
+        }
+        ended
     }
 
     /// Ends the hold as given back, unless it has ended already. Returns whether this call ended it.
     pub(crate) fn give_back(&self) -> bool {
-        self.end(HoldStatus::Released)
+        // The owner may notice the deadline, and give the hold back, before the task that renews it runs.
+        let has_expired = self.remaining().is_zero();
+        let ended = self.end(HoldStatus::Released);
+        match ended {
+            true if has_expired => self.told.lost(&self.expiry_reason(), self.lasted()),
+            true => self.told.given_back(self.lasted()),
+            false => {}
+        }
+        ended
+    }
+
+    fn lasted(&self) -> Duration {
+        self.clock.now().since(self.begun)
     }
 
     fn end(&self, how: HoldStatus) -> bool {

@@ -115,6 +115,8 @@
 //!   demonstrations.
 //! - `udp`: [`UdpNotifier`], by which the clients of a lock tell each other when to poll.
 //! - `serde`: serde reads and writes a [`Ticket`] as a number.
+//! - `metrics`: counts and durations of waits, holds, losses, takeovers and requests, for a recorder of the crate `metrics`:
+//!   `docs/metrics.md`.
 //!
 //! # Further reading
 //!
@@ -168,6 +170,7 @@ mod state_reader;
 mod store;
 mod sweep;
 mod table;
+mod telemetry;
 mod versioned;
 mod wait;
 mod waiter;
@@ -200,6 +203,8 @@ pub use semaphore::Semaphore;
 pub use state::{LockData, LockState, Outage, Participant, Stage, Waiting, YieldRequest};
 pub use sweep::{IdleLocks, SweepOptions, SweepReport, Sweeper, TableSweepReport};
 pub use table::{Finding, Severity, TableOptions, TableReport};
+#[cfg(feature = "metrics")]
+pub use telemetry::metric_buckets;
 pub use versioned::{
     Change, Item, UpdateError, UpdateOutcome, Version, VersionedTable, VersionedTableBuilder,
 };

@@ -17,9 +17,11 @@ use crate::hold_bounds::HoldBounds;
 use crate::name::LockName;
 use crate::state::Waiting;
 use crate::store::check_room;
+use crate::telemetry::{Origin, Wait};
 use crate::wait::RecordWait;
 use fairlock_protocol::entry::Attributes;
 use fairlock_protocol::moment::Moment;
+use tracing::Instrument;
 
 /// Limit in bytes. Each write of the lock item, by any client, writes the attributes of all its participants again.
 const MAX_SAID: usize = 1024;
@@ -418,6 +420,23 @@ impl FairLock {
         let permits_there = self.name.permits().unwrap_or_default();
         let address = self.inner.address();
         check_room(owner, &self.attributes, address, permits_there)?;
+        let told = Wait::begin(self.inner.store.config(), &self.name);
+        let turn = self.turn(permits, wait, told.origin());
+        let granted = turn.instrument(told.span()).await;
+        match &granted {
+            Ok(guard) => told.granted(guard.ticket()),
+            Err(error) => told.refused(error, wait),
+        }
+        granted
+    }
+
+    /// Waits for the call's turn.
+    async fn turn(
+        &self,
+        permits: u64,
+        wait: RecordWait,
+        origin: Origin,
+    ) -> Result<LockGuard, Error> {
         if self.inner.closed.is_cancelled() {
             return Err(Error::ShutDown(Closed::ShutDown));
         }
@@ -433,7 +452,7 @@ impl FairLock {
         let until = self.until(wait, begins);
         // Each round but the last ended with a hold that was lost before its caller took the guard.
         loop {
-            let call = Call::start(self, permits, wait, (started, until));
+            let call = Call::start(self, permits, wait, (started, until), &origin);
             let ended = call.end().await;
             let guard = ended.map_err(|refused| self.explain(refused, &call))?;
             match guard.loss() {

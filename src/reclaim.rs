@@ -7,6 +7,7 @@ use crate::config::{MAX_SLOTS, SHARERS};
 use crate::name::LockName;
 use crate::snapshot::{self, Snapshot, WATCHED};
 use crate::store::{self, Failure, RetryPolicy, Store, Timed, Write};
+use crate::telemetry::{self, EvictedPlace};
 use fairlock_protocol::doorway::Seen;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::place::{Act, Place};
@@ -258,9 +259,12 @@ pub(crate) async fn evict(
     let Some((dead, held)) = item.who(has) else {
         return Ok(None);
     };
-    tracing::info!(lock = %name, ticket = %dead.ticket, owner = %dead.owner, "evicts a dead holder");
     let evict = || store.evict(name, dead, held);
-    store.retry(policy, evict).await.map(Some)
+    let answer = store.retry(policy, evict).await?;
+    if answer.value.is_applied() {
+        telemetry::evicted(store.config(), name, EvictedPlace::Holder, dead);
+    }
+    Ok(Some(answer))
 }
 
 /// Takes the slot of a dead successor away. Returns `None` if no successor has it.
@@ -274,9 +278,12 @@ pub(crate) async fn evict_successor(
     let Some(dead) = item.successors().get(index) else {
         return Ok(None);
     };
-    tracing::info!(lock = %name, ticket = %dead.ticket, owner = %dead.owner, "evicts a dead successor");
     let evict_successor = || store.evict_successor(name, item.at_successor(index), dead);
-    store.retry(policy, evict_successor).await.map(Some)
+    let answer = store.retry(policy, evict_successor).await?;
+    if answer.value.is_applied() {
+        telemetry::evicted(store.config(), name, EvictedPlace::Successor, dead);
+    }
+    Ok(Some(answer))
 }
 
 /// How many tickets were made void.
@@ -317,10 +324,12 @@ async fn void_one(
     match over {
         Unsettled::Gap(first, last) => {
             let tickets = last.get() - first.get() + 1;
-            tracing::info!(lock = %name, ticket = %last, tickets, "closes a gap");
             let answer = store
                 .retry(policy, || store.void_gap(name, last, tickets))
                 .await?;
+            if answer.value.is_applied() {
+                telemetry::closed_gap(store.config(), name, last, tickets);
+            }
             Ok(Voided {
                 gaps: tickets * u64::from(answer.value.is_applied()),
                 waiters: 0,
@@ -330,8 +339,10 @@ async fn void_one(
             let Some(dead) = snapshot.waiting(ticket) else {
                 return Ok(Voided::default());
             };
-            tracing::info!(lock = %name, %ticket, owner = %dead.owner, "passes a dead waiter");
             let answer = store.retry(policy, || store.void_dead(name, dead)).await?;
+            if answer.value.is_applied() {
+                telemetry::evicted(store.config(), name, EvictedPlace::Waiter, dead);
+            }
             Ok(Voided {
                 gaps: 0,
                 waiters: u64::from(answer.value.is_applied()),

@@ -348,7 +348,6 @@ impl<'a> Course<'a> {
         };
         match joined {
             JoinOutcome::Waiting(beats, row) => {
-                tracing::debug!(lock = %to.name, %ticket, "joined the queue");
                 let answer = *drawn;
                 let taken = Taken {
                     ticket,

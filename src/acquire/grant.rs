@@ -57,8 +57,6 @@ impl Acquisition {
             (at, entry) = (now_at, now);
             beats.renewed(entry.beat, sent);
         }
-        let waited = self.store().now().since(self.started);
-        tracing::debug!(lock = %self.name, %ticket, ?waited, "granted");
         // Counted from this client's own attempt: what stands in the table must not lower a fencing token.
         let first = entry.ticket.first_of(attempt.tickets);
         let hold = Hold::new(

@@ -10,6 +10,7 @@ use crate::exit::Exit;
 use crate::hold::Hold;
 use crate::slots::Taken;
 use crate::store::Attempt;
+use crate::telemetry;
 use crate::waiter::{Notified, Waiter};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::LockItem;
@@ -35,6 +36,8 @@ impl Acquisition {
         let name = self.name.clone();
         let mut waiter = Waiter::new(store, name, attempt, ticket, beats, answer, pace);
         waiter.row = row;
+        let config = self.store().config();
+        telemetry::joined(config, &self.name, ticket, waiter.place());
         let membership = self.inner.waits(&self.name, ticket, &waiter.attempt);
         Queued {
             waiter: Box::new(waiter),

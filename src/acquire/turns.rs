@@ -13,9 +13,11 @@ use crate::hold::{Hold, HoldStatus};
 use crate::offer::{self, Offer};
 use crate::slots::Ended;
 use crate::store::Failure;
+use crate::telemetry::ReleaseOutcome;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Sequence;
+use tracing::Instrument;
 
 /// The outcome of the last turn at a place.
 pub(super) struct Done {
@@ -65,7 +67,8 @@ impl Acquisition {
             if let Some(before) = before.take() {
                 tell(&self.inner, before, Ok(Ended::PassedOn));
             }
-            self.keeps(&hold, offer).await;
+            let span = hold.told.span();
+            self.keeps(&hold, offer).instrument(span).await;
             if hold.is_lost() {
                 hold.attempt.confirms_no_more();
                 self.sends_the_rest_on(&hold);
@@ -113,14 +116,16 @@ impl Acquisition {
     fn grants(&self, hold: &Arc<Hold>) -> (GivenBack, Offer<Holding>) {
         let (inner, batch) = (&self.inner, &self.batch);
         inner.keep(hold, batch, &self.listed);
-        let (hold, listed) = (Arc::clone(hold), self.listed.clone());
-        let (holding, given_back) = Holding::new(inner, hold, Arc::clone(batch), listed);
+        let (held, listed) = (Arc::clone(hold), self.listed.clone());
+        let (holding, given_back) = Holding::new(inner, held, Arc::clone(batch), listed);
         let (granted, offer) = offer::offer(holding);
         // A shutdown after `keep` finds the hold and deals with it. After an earlier shutdown, no caller may get the guard.
         if inner.closed.is_cancelled() {
             batch.refuse(Refused::ShuttingDown);
         }
-        drop(batch.grant(granted));
+        if let Ok(call) = batch.grant(granted) {
+            hold.told.granted_to(&call, inner.store.now());
+        }
         (given_back, offer)
     }
 
@@ -165,7 +170,7 @@ impl Acquisition {
             return None;
         }
         let next = hold.ticket.next()?;
-        tracing::debug!(lock = %hold.name, ticket = %next, "passed on");
+        hold.told.released(ReleaseOutcome::PassedOn);
         Some(hold.passed_on(next))
     }
 

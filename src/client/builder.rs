@@ -8,11 +8,15 @@ use tokio::runtime::Handle;
 use crate::acquire;
 use crate::client_inner::{ClientHandle, ClientInner};
 use crate::clock::Clock;
+#[cfg(feature = "metrics")]
+use crate::config::LockLabel;
 use crate::config::{Config, Names, Settings};
 use crate::error::{Error, Invalid};
 use crate::notify::{Notifications, Notifier};
 use crate::random_source::RandomSource;
 use crate::store::Store;
+#[cfg(feature = "metrics")]
+use crate::telemetry;
 
 use super::LockClient;
 
@@ -302,6 +306,27 @@ impl LockClientBuilder {
         self
     }
 
+    /// Sets the label `lock` of the metrics of each lock, from the lock's name. Default: no such label, so that a metric has one series for
+    /// all locks of the process.
+    ///
+    /// Each value is a time series of its own, in each process and for as long as Prometheus keeps it. So label locks by their name only if
+    /// there are few. Of many locks, label a part of the name. An empty label is none to Prometheus. If the function panics, the metrics
+    /// of that lock have no such label.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
+    /// // `account/42` and `account/7` are counted as `account`.
+    /// builder.lock_label(|lock| lock.split('/').next().unwrap_or_default().to_owned())
+    /// # }
+    /// ```
+    #[cfg(feature = "metrics")]
+    pub fn lock_label(mut self, label: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        self.settings.lock_label = Some(LockLabel::new(label));
+        self
+    }
+
     /// Sets where time comes from, for tests. Default: the system's clocks.
     ///
     /// # Examples
@@ -356,6 +381,8 @@ impl LockClientBuilder {
         let clock = config.clock.clone();
         let notifications = self.notifier.map(|it| Notifications::new(it, clock));
         let notifications = notifications.transpose()?;
+        #[cfg(feature = "metrics")]
+        telemetry::describe();
         let store = Store::new(&self.dynamodb, config);
         let inner = ClientInner::new(store, runtime, acquire::go, notifications);
         Ok(LockClient {

@@ -16,6 +16,7 @@ use crate::name::LockName;
 use crate::offer::Granted;
 use crate::state::{Waiting, system_time};
 use crate::store::Failure;
+use crate::telemetry::Origin;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
@@ -36,6 +37,8 @@ pub(crate) struct Caller {
     /// The most turns that the caller waits behind.
     pub(crate) limit: Option<usize>,
     pub(crate) observer: Option<WaitObserver>,
+    /// The call, to which the span of the hold belongs.
+    pub(crate) origin: Origin,
 }
 
 /// The callers of a batch, in the order in which they asked.
@@ -76,6 +79,7 @@ struct Member {
     until: Option<Moment>,
     limit: Option<usize>,
     observer: Option<(WaitObserver, Shown)>,
+    origin: Origin,
     tell: oneshot::Sender<Result<Granted<Holding>, Refused>>,
 }
 
@@ -303,18 +307,18 @@ impl Batch {
         hold::not_granted(name, state.item.as_deref(), place, waited)
     }
 
-    /// Gives a guard to the first member that takes it. Returns the guard if there is no such member.
-    pub(crate) fn grant(&self, mut guard: Granted<Holding>) -> Option<Granted<Holding>> {
+    /// Gives a guard to the first member that takes it. Returns the call of that member, or the guard if there is no such member.
+    pub(crate) fn grant(&self, mut guard: Granted<Holding>) -> Result<Origin, Granted<Holding>> {
         while let Some(first) = self.first() {
             match first.tell.send(Ok(guard)) {
                 Err(Ok(back)) => guard = back,
                 Ok(()) | Err(Err(_)) => {
                     self.moved_up();
-                    return None;
+                    return Ok(first.origin);
                 }
             }
         }
-        Some(guard)
+        Err(guard)
     }
 
     /// Notes that a member holds the lock, and is before all others. If there are no others, no member need be told anything more.
@@ -378,6 +382,7 @@ impl State {
             until,
             limit,
             observer,
+            origin,
         } = caller;
         let (tell, told) = oneshot::channel();
         self.asked += 1;
@@ -386,6 +391,7 @@ impl State {
             until,
             limit,
             observer: observer.map(|observer| (observer, Shown::default())),
+            origin,
             tell,
         });
         (self.asked, told)

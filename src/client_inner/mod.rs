@@ -30,6 +30,7 @@ use crate::notify::Notifications;
 use crate::offer::Offer;
 use crate::slots::{Ended, Slots};
 use crate::store::{Attempt, Failure, RetryPolicy, Store};
+use crate::telemetry::ReleaseOutcome;
 use fairlock_protocol::item::{At, LockItem, TicketRow};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::PollSchedule;
@@ -328,11 +329,11 @@ impl ClientInner {
             }
             registration.close();
         }
+        hold.told.released(outcome(hold.ticket, &ended));
         // Done before the item is taken in, because the item may show that a late copy of the enter request has come.
         self.forget(&hold.attempt);
         match &ended {
             Ok(Ended::HandedOff(item) | Ended::Before(Some(item))) => {
-                tracing::debug!(lock = %hold.name, ticket = %hold.ticket, "released");
                 self.saw(&hold.name, item);
                 let slots = self.store.config().slots;
                 self.directory.note_handoff(&hold.name, item, slots);
@@ -389,6 +390,23 @@ impl ClientInner {
                 }
             }
         });
+    }
+}
+
+/// What became of the release of a ticket. A holder that is left with an older ticket, or beside others, has held the lock before.
+fn outcome(ticket: Ticket, ended: &Result<Ended, Failure>) -> ReleaseOutcome {
+    match ended {
+        Ok(Ended::HandedOff(item) | Ended::Before(Some(item))) => match item.first_holder() {
+            None => ReleaseOutcome::Idle,
+            Some(next) if item.sharers.is_empty() && next.ticket > ticket => {
+                ReleaseOutcome::HandedOff
+            }
+            Some(_) => ReleaseOutcome::Shared,
+        },
+        Ok(Ended::Before(None)) => ReleaseOutcome::Idle,
+        Ok(Ended::PassedOn) => ReleaseOutcome::PassedOn,
+        Ok(Ended::NotOurs(_)) => ReleaseOutcome::Gone,
+        Err(_) => ReleaseOutcome::Failed,
     }
 }
 

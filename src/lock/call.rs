@@ -10,6 +10,7 @@ use super::FairLock;
 use crate::client_inner::{AnswerReceiver, Batch, Caller, Claim, ClientInner, Holding, Refused};
 use crate::guard::LockGuard;
 use crate::offer::Granted;
+use crate::telemetry::Origin;
 use crate::wait::RecordWait;
 use fairlock_protocol::moment::Moment;
 
@@ -34,6 +35,7 @@ impl<'a> Call<'a> {
         permits: u64,
         wait: RecordWait,
         (started, until): (Moment, Option<Moment>),
+        origin: &Origin,
     ) -> Self {
         let FairLock {
             inner,
@@ -49,6 +51,7 @@ impl<'a> Call<'a> {
             until: until.filter(|_| waits),
             limit: *max_waiters,
             observer: observer.clone(),
+            origin: origin.clone(),
         };
         // A call that waits for all permits may join a batch of this client. A call with attributes may not, because a batch is
         // shown as one participant. Nor may a call with bounds, because the callers of a batch share a lease.

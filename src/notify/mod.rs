@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::config::unusable;
 use crate::error::Invalid;
+use crate::telemetry::{self, Notice};
 use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::notification::{Kind, Notification, PlaceKey, is_address};
 
@@ -90,6 +91,7 @@ impl Notifications {
     /// A panic of the caller's own notifier loses the datagram. It must end no hold, and no task that a place is leaving in.
     fn send(&self, address: &str, to: PlaceKey, kind: Kind) {
         self.sent.fetch_add(1, Ordering::Relaxed);
+        telemetry::notified(Notice::Sent);
         let datagram = Notification { to, kind }.datagram();
         let sends = AssertUnwindSafe(|| self.notifier.send(address, &datagram));
         if catch_unwind(sends).is_err() {
@@ -100,6 +102,7 @@ impl Notifications {
     /// Takes in what arrived. Whatever does not fit a place of this client is counted, and answered by nothing.
     fn receive(&self, datagram: &[u8]) {
         self.received.fetch_add(1, Ordering::Relaxed);
+        telemetry::notified(Notice::Received);
         let known = Notification::read(datagram).and_then(|notification| {
             let inbox = self.places().get(&notification.to).cloned()?;
             Some((inbox, notification.kind))
@@ -112,6 +115,7 @@ impl Notifications {
             }
             None => {
                 self.dropped.fetch_add(1, Ordering::Relaxed);
+                telemetry::notified(Notice::Dropped);
             }
         }
     }

@@ -76,8 +76,9 @@ impl Store {
         let writes = batch.iter().map(|row| self.delete_request(name, *row));
         let request = self.client.batch_write_item();
         let request = request.request_items(&self.config.table, writes.collect());
-        let answer = ask(request.send()).await;
-        answer.map_err(|failed| sort("delete settled rows", failed))?;
+        let verb = "delete settled rows";
+        let answer = ask(verb, request.send()).await;
+        answer.map_err(|failed| sort(verb, failed))?;
         Ok(())
     }
 

@@ -1,13 +1,19 @@
-//! The door through which every request goes: it tells whether a request left this process, and the `Date` of its answer.
+//! The door through which every request goes: it tells whether a request left this process, and the `Date` of its answer. It counts requests
+//! for the metrics.
 
 use std::cell::Cell;
 use std::future::Future;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::http::HttpResponse;
-use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+
+#[cfg(feature = "metrics")]
+use super::failure::outcome;
+#[cfg(feature = "metrics")]
+use crate::telemetry::{self, Capacity, RequestOutcome};
 
 /// A request that brought no answer, or one that refuses it.
 #[derive(Debug)]
@@ -22,6 +28,10 @@ pub(crate) struct Failed<E> {
 struct Trace {
     has_left: Cell<bool>,
     date: Cell<Option<Duration>>,
+    #[cfg(feature = "metrics")]
+    took: Cell<Option<Duration>>,
+    #[cfg(feature = "metrics")]
+    capacity: Cell<Option<Capacity>>,
 }
 
 tokio::task_local! {
@@ -30,24 +40,81 @@ tokio::task_local! {
     static TRACE: Trace;
 }
 
-/// Sends a request. Boxed at once: the SDK's own futures are so deep that the compiler gives up on what is built on them, and so
+/// Sends the request of a step. Boxed at once: the SDK's own futures are so deep that the compiler gives up on what is built on them, and so
 /// large that moving one is costly.
-pub(crate) fn ask<'a, T: Send + 'a, E: Send + 'a>(
+#[cfg_attr(
+    not(feature = "metrics"),
+    expect(
+        unused_variables,
+        reason = "without the feature nothing counts the step"
+    )
+)]
+pub(crate) fn ask<'a, T, E>(
+    step: &'static str,
     request: impl Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send + 'a,
-) -> BoxFuture<'a, Result<T, Failed<E>>> {
+) -> BoxFuture<'a, Result<T, Failed<E>>>
+where
+    T: Send + 'a,
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+{
     let request = request.boxed();
     let noted = TRACE.scope(Trace::default(), async {
+        #[cfg(feature = "metrics")]
+        let counted = Counted(Some(step));
         let answer = request.await;
-        (answer, TRACE.with(Trace::notes))
+        let (has_left, date) = TRACE.with(Trace::notes);
+        let answer = answer.map_err(|error| Failed { error, has_left });
+        #[cfg(feature = "metrics")]
+        counted.ends(answer.as_ref().map_or_else(outcome, |_| RequestOutcome::Ok));
+        (answer, date)
     });
     let asked = async {
-        let (answer, (has_left, date)) = noted.await;
+        let (answer, date) = noted.await;
         if date.is_some() {
             saw(date);
         }
-        answer.map_err(|error| Failed { error, has_left })
+        answer
     };
     asked.boxed()
+}
+
+/// The step of a request, until the request has been counted. A request that is dropped is counted too, if it left this process.
+#[cfg(feature = "metrics")]
+struct Counted(Option<&'static str>);
+
+#[cfg(feature = "metrics")]
+impl Counted {
+    fn ends(mut self, outcome: RequestOutcome) {
+        let (took, capacity) = TRACE.with(|trace| (trace.took.get(), trace.capacity.get()));
+        if let Some(step) = self.0.take() {
+            telemetry::requested(step, outcome, took, capacity);
+        }
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Some(step) = self.0.take()
+            && TRACE.try_with(|trace| trace.has_left.get()).unwrap_or(true)
+        {
+            telemetry::requested(step, RequestOutcome::Dropped, None, None);
+        }
+    }
+}
+
+/// An answer came after this time.
+#[cfg(feature = "metrics")]
+pub(super) fn took(span: Duration) {
+    // As in `leaves`.
+    let _ = TRACE.try_with(|trace| trace.took.set(Some(span)));
+}
+
+/// An answer tells what was charged.
+#[cfg(feature = "metrics")]
+pub(super) fn charged(capacity: Capacity) {
+    // As in `leaves`.
+    let _ = TRACE.try_with(|trace| trace.capacity.set(Some(capacity)));
 }
 
 /// Runs `asks`. Returns its result, and the `Date` of the last answer that it brought.

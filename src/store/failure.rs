@@ -12,6 +12,8 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 
 use crate::error::{Chain, Error, ItemProblem, Source};
+#[cfg(feature = "metrics")]
+use crate::telemetry::RequestOutcome;
 
 use super::codec::Item;
 use super::exchange::Failed;
@@ -379,6 +381,30 @@ const TOO_LARGE: &str = "Item size";
      the lock or wait for it"
 )]
 struct TooLarge(#[source] Source);
+
+/// How the metrics name what a failed request came to.
+#[cfg(feature = "metrics")]
+pub(super) fn outcome<E>(failed: &Failed<E>) -> RequestOutcome
+where
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+{
+    let sorted = match &failed.error {
+        SdkError::ServiceError(answer) => {
+            if answer.err().code() == Some("ConditionalCheckFailedException") {
+                return RequestOutcome::ConditionFailed;
+            }
+            sort_answer(answer.err().code(), answer.raw().status().as_u16())
+        }
+        SdkError::TimeoutError(_) => return RequestOutcome::Unanswered,
+        unanswered => sort_unanswered(unanswered, failed.has_left),
+    };
+    match sorted.map(|wrap| wrap(Source::from(""))) {
+        Ok(Kind::Busy(_)) => RequestOutcome::Throttled,
+        Ok(Kind::Conflict(_)) => RequestOutcome::Conflict,
+        Ok(Kind::Refused(_) | Kind::InvalidItem { .. }) => RequestOutcome::Refused,
+        Ok(Kind::Unserved(_) | Kind::Ambiguous(_)) | Err(_) => RequestOutcome::Unanswered,
+    }
+}
 
 /// What an error means, or what kept DynamoDB from looking at the request.
 type Sorted = Result<fn(Source) -> Kind, Hindrance>;

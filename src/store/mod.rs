@@ -4,6 +4,8 @@
 
 mod attempt;
 mod broom;
+#[cfg(feature = "metrics")]
+mod capacity;
 mod check;
 mod codec;
 mod data;
@@ -152,6 +154,8 @@ impl Store {
         let conf = conf
             .timeout_config(timeouts(config.request_timeout))
             .interceptor(server.clone());
+        #[cfg(feature = "metrics")]
+        let conf = conf.interceptor(capacity::Meter::new(config.clock.clone()));
         Store {
             client: Client::from_conf(conf.build()),
             config,

@@ -1,5 +1,7 @@
 //! Whether this client may do what locks need, tried in ways that change nothing.
 
+use aws_sdk_dynamodb::config::http::HttpResponse;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{DeleteRequest, WriteRequest};
 
 use super::codec::{Item, number, text};
@@ -80,7 +82,7 @@ impl Store {
     async fn probe_get(&self) -> Answer {
         let request = self.client.get_item().table_name(&self.config.table);
         let request = request.set_key(Some(self.nowhere())).consistent_read(true);
-        answered("check GetItem", ask(request.send()).await).map(nothing)
+        probed("check GetItem", request.send()).await
     }
 
     async fn probe_query(&self) -> Answer {
@@ -92,7 +94,7 @@ impl Store {
             .expression_attribute_values(":pk", text(PARTITION))
             .consistent_read(true)
             .limit(1);
-        answered("check Query", ask(request.send()).await).map(nothing)
+        probed("check Query", request.send()).await
     }
 
     async fn probe_put(&self) -> Answer {
@@ -101,7 +103,7 @@ impl Store {
             .set_item(Some(self.nowhere()))
             .condition_expression(SOMETHING_THERE)
             .set_expression_attribute_names(Some(self.names(&[SOMETHING_THERE])));
-        answered("check PutItem", ask(request.send()).await).map(nothing)
+        probed("check PutItem", request.send()).await
     }
 
     async fn probe_update(&self) -> Answer {
@@ -113,7 +115,7 @@ impl Store {
             .condition_expression(SOMETHING_THERE)
             .set_expression_attribute_names(Some(self.names(&[update, SOMETHING_THERE])))
             .expression_attribute_values(":expiry", number(0));
-        answered("check UpdateItem", ask(request.send()).await).map(nothing)
+        probed("check UpdateItem", request.send()).await
     }
 
     async fn probe_delete(&self) -> Answer {
@@ -122,7 +124,7 @@ impl Store {
             .set_key(Some(self.nowhere()))
             .condition_expression(SOMETHING_THERE)
             .set_expression_attribute_names(Some(self.names(&[SOMETHING_THERE])));
-        answered("check DeleteItem", ask(request.send()).await).map(nothing)
+        probed("check DeleteItem", request.send()).await
     }
 
     /// A batch takes no condition. Deleting an item that is not there changes nothing either.
@@ -136,12 +138,12 @@ impl Store {
         let write = WriteRequest::builder().delete_request(delete).build();
         let request = self.client.batch_write_item();
         let request = request.request_items(&self.config.table, vec![write]);
-        answered("check BatchWriteItem", ask(request.send()).await).map(nothing)
+        probed("check BatchWriteItem", request.send()).await
     }
 
     async fn probe_scan(&self) -> Answer {
         let request = self.client.scan().table_name(&self.config.table).limit(1);
-        answered("check Scan", ask(request.send()).await).map(nothing)
+        probed("check Scan", request.send()).await
     }
 }
 
@@ -151,6 +153,18 @@ fn permitted(answer: Result<(), Refusal>) -> Result<(), Refusal> {
         "ConditionalCheckFailedException" => Ok(()),
         _ => Err(refusal),
     })
+}
+
+/// Sends a probe.
+async fn probed<T, E>(
+    verb: &'static str,
+    request: impl Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send,
+) -> Answer
+where
+    T: Send,
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+{
+    answered(verb, ask(verb, request).await).map(nothing)
 }
 
 fn nothing<T>(answer: Result<T, Refusal>) -> Result<(), Refusal> {

@@ -25,7 +25,7 @@ impl Store {
             .get_item()
             .table_name(&self.config.table)
             .set_key(Some(key));
-        let answer = ask(request.consistent_read(true).send()).await;
+        let answer = ask(verb, request.consistent_read(true).send()).await;
         answer
             .map(|answer| answer.item)
             .map_err(|failed| sort(verb, failed).of_a_read())
@@ -48,7 +48,7 @@ impl Store {
             .set_expression_attribute_values(owned(values))
             .condition_expression(condition)
             .return_values_on_condition_check_failure(AllOld);
-        match ask(request.send()).await {
+        match ask(verb, request.send()).await {
             Ok(_) => Ok(Write::Applied(item)),
             Err(failed) => self.in_the_way(verb, key, refusal(verb, failed)?).await,
         }
@@ -89,7 +89,7 @@ impl Store {
             .condition_expression(condition)
             .return_values(ReturnValue::AllNew)
             .return_values_on_condition_check_failure(AllOld);
-        match ask(request.send()).await {
+        match ask(verb, request.send()).await {
             Ok(answer) => {
                 let broken = || broken_answer(verb, "an applied write without its item");
                 answer.attributes.map(Write::Applied).ok_or_else(broken)
@@ -113,7 +113,7 @@ impl Store {
             .set_expression_attribute_names(Some(self.names(&[&condition])))
             .set_expression_attribute_values(owned(values))
             .condition_expression(condition);
-        match ask(request.send()).await {
+        match ask(verb, request.send()).await {
             Ok(_) => Ok(true),
             Err(failed) => refusal(verb, failed).map(|_| false),
         }

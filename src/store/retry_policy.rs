@@ -10,6 +10,7 @@ use fairlock_protocol::moment::Moment;
 
 use super::Store;
 use super::failure::Failure;
+use crate::telemetry;
 
 /// The first pause before a request is sent again, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
@@ -170,7 +171,11 @@ impl Store {
                 OnRejection::Retry if failure.is_refused() => true,
                 OnRejection::Retry | OnRejection::Fail => failure.is_transient(),
             };
-            may_help && policy.limit.allows(counted) && self.has_time_left(policy)
+            let again = may_help && policy.limit.allows(counted) && self.has_time_left(policy);
+            if again {
+                telemetry::retried(failure.verb);
+            }
+            again
         }
     }
 

@@ -182,7 +182,7 @@ impl Store {
             .set_expression_attribute_values(Some(values.into()))
             .set_exclusive_start_key(from.map(|Cursor(key)| key))
             .limit(i32::try_from(limit).unwrap_or(i32::MAX));
-        let answer = ask(request.send()).await;
+        let answer = ask(verb, request.send()).await;
         let answer = answer.map_err(|failed| sort(verb, failed).of_a_read())?;
         let next = answer.last_evaluated_key.map(Cursor);
         self.decode_page(verb, name, answer.items.unwrap_or_default(), next)

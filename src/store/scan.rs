@@ -83,7 +83,7 @@ impl Store {
         let request = selected
             .table_name(&self.config.table)
             .set_exclusive_start_key(from.map(|ScanPlace(key)| key));
-        let answer = ask(request.send()).await;
+        let answer = ask(verb, request.send()).await;
         let answer = answer.map_err(|failed| sort(verb, failed))?;
         let items = answer.items.unwrap_or_default();
         Ok((items, answer.last_evaluated_key.map(ScanPlace)))

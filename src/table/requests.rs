@@ -48,7 +48,7 @@ impl Refusal {
 pub(super) async fn describe(store: &Store) -> Answered<TableDescription> {
     let request = store.client().describe_table();
     let request = request.table_name(&store.config().table);
-    match answered(DESCRIBE, ask(request.send()).await)? {
+    match answered(DESCRIBE, ask(DESCRIBE, request.send()).await)? {
         Ok(answer) => described(answer.table).map(Ok),
         Err(refusal) => Ok(Err(refusal)),
     }
@@ -87,13 +87,13 @@ pub(super) async fn create(store: &Store, options: &TableOptions) -> Answered<()
                 .provisioned_throughput(throughput.build().expect("both capacities"))
         }
     };
-    answered(CREATE, ask(request.send()).await).map(nothing)
+    answered(CREATE, ask(CREATE, request.send()).await).map(nothing)
 }
 
 pub(super) async fn describe_ttl(store: &Store) -> Answered<Ttl> {
     let request = store.client().describe_time_to_live();
     let request = request.table_name(&store.config().table);
-    let answer = answered(DESCRIBE_TTL, ask(request.send()).await)?;
+    let answer = answered(DESCRIBE_TTL, ask(DESCRIBE_TTL, request.send()).await)?;
     Ok(answer.map(|answer| {
         let ttl = answer.time_to_live_description;
         let attribute = || {
@@ -124,7 +124,7 @@ pub(super) async fn switch_on_ttl(store: &Store) -> Answered<()> {
     let request = request
         .table_name(&store.config().table)
         .time_to_live_specification(ttl.expect("an attribute and whether it is on"));
-    answered(SWITCH_ON_TTL, ask(request.send()).await).map(nothing)
+    answered(SWITCH_ON_TTL, ask(SWITCH_ON_TTL, request.send()).await).map(nothing)
 }
 
 fn nothing<T>(answer: Result<T, Refusal>) -> Result<(), Refusal> {

@@ -179,7 +179,7 @@ impl<'a> Call<'a> {
             .table_name(&store.config().table)
             .set_item(Some(item.clone()));
         let put = on_condition!(put, attempt.condition, self.table.fence);
-        match ask(put.send()).await {
+        match ask(attempt.verb, put.send()).await {
             Ok(_) => Ok(Write::Applied(item.clone())),
             Err(failed) => {
                 let found = refusal(attempt.verb, failed)?;
@@ -198,7 +198,7 @@ impl<'a> Call<'a> {
             .table_name(&store.config().table)
             .set_key(Some(key.clone()));
         let delete = on_condition!(delete, attempt.condition, self.table.fence);
-        match ask(delete.send()).await {
+        match ask(attempt.verb, delete.send()).await {
             Ok(_) => Ok(Write::Applied(Item::new())),
             Err(failed) => {
                 let found = refusal(attempt.verb, failed)?;

@@ -56,6 +56,19 @@ fn the_workers_of_a_batch_do_each_file_once_and_in_turn() {
 }
 
 #[test]
+fn a_service_shows_its_turns_and_what_they_cost() {
+    let lines = said("metrics");
+    for line in [
+        "fairlock_wait_seconds_count{outcome=\"granted\",lock=\"orders\"} 6",
+        "fairlock_hold_seconds_count{outcome=\"released\",lock=\"orders\"} 6",
+        "fairlock_waiting_calls{lock=\"orders\"} 0",
+        "# TYPE fairlock_capacity_units_total counter",
+    ] {
+        assert_eq!(count(&lines, line), 1, "{line}: {lines:?}");
+    }
+}
+
+#[test]
 fn hosts_that_notify_each_other_over_a_broker_poll_hardly_at_all() {
     let lines = said("notified");
     let tokens = numbers(&lines, "under token");

@@ -24,6 +24,7 @@ mod lease;
 mod line;
 mod local;
 mod ls;
+mod metrics;
 mod notify;
 mod output;
 mod place;

@@ -38,6 +38,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
             "signal",
             "snapshot",
             "store",
+            "telemetry",
         ],
     ),
     (

@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand};
 use fairlock_cli::flags::duration;
 
 use crate::failure::{Failure, MISUSE};
+use crate::metrics::Target;
 use crate::notify::Notify;
 use crate::place::Place;
 use crate::teller;
@@ -239,6 +240,10 @@ pub(crate) struct Run {
     /// How long the command has between SIGTERM and SIGKILL when the lock is about to be lost [default: a sixth of the lease]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) grace: Option<Duration>,
+
+    /// Show metrics for Prometheus: over HTTP at an address such as 127.0.0.1:9464, or in a file whose name ends in .prom, for node_exporter
+    #[arg(long, value_name = "ADDRESS|FILE")]
+    pub(crate) metrics: Option<Target>,
 
     /// The command and its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]

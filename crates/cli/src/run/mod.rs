@@ -24,6 +24,7 @@ use crate::failure::{Failure, NOT_GRANTED, killed_by, say};
 use crate::ipc::{Order, now};
 use crate::local::Known;
 use crate::local::Purpose;
+use crate::metrics::Exporter;
 use crate::notify::Notify;
 use crate::place::Place;
 use crate::process_tree;
@@ -54,7 +55,10 @@ pub(crate) fn run(options: Run) -> Result<ExitCode, Failure> {
     nesting::check(&options.claim, &options.place)?;
     // Before any other thread runs, so that no other thread receives the signals.
     let signals = signals::catch()?;
-    let ended = crate::on_runtime(turn(options, grace, signals))?;
+    let ended = crate::on_runtime(async {
+        let exporter = Exporter::start(options.metrics.as_ref()).await?;
+        exporter.beside(turn(options, grace, signals)).await
+    })?;
     Ok(ended.exit())
 }
 
@@ -239,7 +243,10 @@ async fn client(options: &Run) -> Result<LockClient, Failure> {
     let listen = |notify: Notify| notify.listen(place.local.is_some());
     let notifier = options.claim.notify.map(listen).transpose()?;
     let client = place.client(Purpose::Turn, |builder| {
-        let builder = builder.lease_duration(options.claim.lease);
+        let builder = builder
+            .lease_duration(options.claim.lease)
+            // A process has few locks, so the label is bounded.
+            .lock_label(str::to_owned);
         let builder = match notifier {
             Some(notifier) => builder.notifier(notifier),
             None => builder,

@@ -8,6 +8,7 @@
 mod alike;
 mod entrance;
 mod files;
+mod metrics;
 mod promise;
 pub(crate) mod running;
 mod several;
