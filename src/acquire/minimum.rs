@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Acquisition;
 use super::turns::{Done, tell};
-use crate::client_inner::GiveBack;
+use crate::client_inner::{GiveBack, outcome};
 use crate::hold::Hold;
 use crate::hold_bounds;
 use crate::slots::Ended;
@@ -22,10 +22,13 @@ impl Acquisition {
         caller: Option<GiveBack>,
     ) -> Result<Moment, Done> {
         let (inner, config) = (&self.inner, self.inner.store.config());
-        let done = |ended, caller| Done {
-            ended,
-            caller,
-            hold: Arc::clone(hold),
+        let done = |ended, caller| {
+            hold.told.released(outcome(hold.ticket, &ended));
+            Done {
+                ended,
+                caller,
+                hold: Arc::clone(hold),
+            }
         };
         // Nothing else renews the hold any more.
         let policy = inner.policy_until(hold.lease_until());

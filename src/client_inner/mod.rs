@@ -394,7 +394,7 @@ impl ClientInner {
 }
 
 /// What became of the release of a ticket. A holder that is left with an older ticket, or beside others, has held the lock before.
-fn outcome(ticket: Ticket, ended: &Result<Ended, Failure>) -> ReleaseOutcome {
+pub(crate) fn outcome(ticket: Ticket, ended: &Result<Ended, Failure>) -> ReleaseOutcome {
     match ended {
         Ok(Ended::HandedOff(item) | Ended::Before(Some(item))) => match item.first_holder() {
             None => ReleaseOutcome::Idle,
@@ -405,6 +405,7 @@ fn outcome(ticket: Ticket, ended: &Result<Ended, Failure>) -> ReleaseOutcome {
         },
         Ok(Ended::Before(None)) => ReleaseOutcome::Idle,
         Ok(Ended::PassedOn) => ReleaseOutcome::PassedOn,
+        Ok(Ended::KeptOn) => ReleaseOutcome::LeftToLease,
         Ok(Ended::NotOurs(_)) => ReleaseOutcome::Gone,
         Err(_) => ReleaseOutcome::Failed,
     }

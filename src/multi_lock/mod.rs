@@ -164,6 +164,40 @@ impl MultiLock {
         self
     }
 
+    /// Limits how long each of the locks is held, as [`FairLock::max_hold`] does. The time of each lock counts from its own grant, which may be
+    /// before the grant of the last.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn transfer(accounts: fairlock::MultiLock) -> Result<(), fairlock::Error> {
+    /// let accounts = accounts.max_hold(std::time::Duration::from_secs(60));
+    /// accounts.acquire(fairlock::RecordWait::Infinite).await?.release().await
+    /// # }
+    /// ```
+    pub fn max_hold(mut self, most: Duration) -> MultiLock {
+        let limited = |lock: FairLock| lock.max_hold(most);
+        self.locks = self.locks.into_iter().map(limited).collect();
+        self
+    }
+
+    /// Keeps each of the locks for this long at least, as [`FairLock::min_hold`] does. The time of each lock counts from its own grant. Locks
+    /// that are given back because another one was not granted are kept for that time too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn nightly(jobs: fairlock::MultiLock) -> Result<(), fairlock::Error> {
+    /// let jobs = jobs.min_hold(std::time::Duration::from_secs(60));
+    /// jobs.acquire(fairlock::RecordWait::Infinite).await?.release().await
+    /// # }
+    /// ```
+    pub fn min_hold(mut self, least: Duration) -> MultiLock {
+        let kept = |lock: FairLock| lock.min_hold(least);
+        self.locks = self.locks.into_iter().map(kept).collect();
+        self
+    }
+
     /// Returns a handle whose calls read each lock once before they write to it, as [`FairLock::read_first`] does.
     ///
     /// # Examples

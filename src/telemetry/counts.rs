@@ -176,12 +176,13 @@ pub(super) fn lost(label: &Label, loss: &LossReason) {
 }
 
 /// The values of the label `reason`.
-const REASONS: [&str; 7] = [
+const REASONS: [&str; 8] = [
     "expired",
     "evicted",
     "broken",
     "deleted",
     "unreachable",
+    "max_hold",
     "no_runtime",
     "shut_down",
 ];
@@ -193,6 +194,7 @@ fn reason(loss: &LossReason) -> &'static str {
         LossReason::Broken { .. } => "broken",
         LossReason::Deleted => "deleted",
         LossReason::Unreachable { .. } => "unreachable",
+        LossReason::MaxHold { .. } => "max_hold",
         LossReason::NoRuntime => "no_runtime",
         LossReason::ShutDown => "shut_down",
         // For leases by name, which are no holds of this process.

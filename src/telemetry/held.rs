@@ -39,6 +39,8 @@ pub(crate) enum ReleaseOutcome {
     Idle,
     /// Other callers that share the lock hold it still.
     Shared,
+    /// The client was shut down while it kept the hold for its shortest time: the lease ends it.
+    LeftToLease,
     /// The hold had ended before.
     Gone,
     /// The release could not be written, so the hold lasts until its lease ends.
@@ -54,6 +56,7 @@ impl ReleaseOutcome {
             ReleaseOutcome::PassedOn => "passed_on",
             ReleaseOutcome::Idle => "idle",
             ReleaseOutcome::Shared => "shared",
+            ReleaseOutcome::LeftToLease => "left_to_lease",
             ReleaseOutcome::Gone => "gone",
             ReleaseOutcome::Failed => "failed",
         }
@@ -139,6 +142,9 @@ impl Held {
             }
             ReleaseOutcome::PassedOn => {
                 tracing::debug!(parent: &span, %lock, %ticket, "passed on");
+            }
+            ReleaseOutcome::LeftToLease => {
+                tracing::debug!(parent: &span, %lock, %ticket, "left to its lease, which lasts for its shortest time");
             }
             // The loss has been told, and the caller gets the failure.
             ReleaseOutcome::Gone | ReleaseOutcome::Failed => {}

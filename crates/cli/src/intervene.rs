@@ -3,9 +3,9 @@
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use fairlock::{BreakOutcome, FairLock, LockClient, LockState, Participant, Ticket};
+use fairlock::{BreakOutcome, DeleteOutcome, FairLock, LockClient, LockState, Participant, Ticket};
 
-use crate::args::{Ask, Break};
+use crate::args::{Ask, Break, Delete};
 use crate::failure::{Failure, NOT_GRANTED, say};
 use crate::output;
 use crate::place::Place;
@@ -70,6 +70,28 @@ pub(crate) async fn ask(options: Ask) -> Result<ExitCode, Failure> {
     say(&format!(
         "lock `{lock}`: {told}, which the next heartbeat tells"
     ));
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn delete(options: Delete) -> Result<ExitCode, Failure> {
+    let locks = options.place.locks().await?;
+    let lock = options.lock.as_str();
+    let deleted = locks.delete_lock(lock).await;
+    let refused = |why: &str| Err(Failure::new(NOT_GRANTED, format!("lock `{lock}`: {why}")));
+    let told = match deleted.map_err(|error| Failure::of(&error, &options.place))? {
+        DeleteOutcome::Deleted => "deleted",
+        DeleteOutcome::NotThere => "the table has no such lock",
+        DeleteOutcome::InUse { state } => {
+            let by = match (&state.holder, state.waiting) {
+                (Some(holder), 0) => format!("{} has it", holder.owner),
+                (Some(holder), waiting) => format!("{} has it, and {waiting} wait", holder.owner),
+                (None, _) => "a caller is on its way to it".to_owned(),
+            };
+            return refused(&format!("{by}: nothing was deleted"));
+        }
+        _ => return refused("it was first used less than a minute ago: delete it later"),
+    };
+    say(&format!("lock `{lock}`: {told}"));
     Ok(ExitCode::SUCCESS)
 }
 

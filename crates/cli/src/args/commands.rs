@@ -9,6 +9,7 @@ use fairlock::RecordWait;
 use fairlock_cli::flags::{self, duration, seconds};
 
 use crate::failure::{LOST, NOT_GRANTED};
+use crate::metrics::Target;
 use crate::notify::Notify;
 use crate::place::Place;
 
@@ -51,6 +52,14 @@ pub(crate) struct Claim {
     #[arg(long, value_name = "DURATION", env = "FAIRLOCK_LEASE", default_value = "30s", value_parser = duration)]
     pub(crate) lease: Duration,
 
+    /// Lose the lock when it was held for this long, and end the command
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) max_hold: Option<Duration>,
+
+    /// Keep the lock from others for this long, however soon it is given back; this process need not wait for that
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) min_hold: Option<Duration>,
+
     /// Print nothing about the wait
     #[arg(long, short, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
@@ -66,6 +75,10 @@ pub(crate) struct Claim {
     /// Be notified of the turn by UDP, at this host's own address or at another one; the table alone decides whose turn it is
     #[arg(long, value_name = "ADDRESS", env = "FAIRLOCK_NOTIFY", num_args = 0..=1, require_equals = true, default_missing_value = "own")]
     pub(crate) notify: Option<Notify>,
+
+    /// Show metrics for Prometheus: over HTTP at an address such as 127.0.0.1:9464, or in a file whose name ends in .prom, for node_exporter
+    #[arg(long, value_name = "ADDRESS|FILE")]
+    pub(crate) metrics: Option<Target>,
 
     /// The exit code if the lock was not granted
     #[arg(long, short = 'E', value_name = "CODE", default_value_t = NOT_GRANTED)]

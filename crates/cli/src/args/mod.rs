@@ -11,7 +11,6 @@ use clap::{Parser, Subcommand};
 use fairlock_cli::flags::duration;
 
 use crate::failure::{Failure, MISUSE};
-use crate::metrics::Target;
 use crate::notify::Notify;
 use crate::place::Place;
 use crate::teller;
@@ -66,6 +65,9 @@ pub(crate) enum Command {
     /// Take a lock, or a place in its queue, away from its owner
     #[command(after_help = BREAK_EXAMPLES)]
     Break(Break),
+    /// Delete a lock that nobody uses, with the bytes that it carries
+    #[command(after_help = DELETE_EXAMPLES)]
+    Delete(Delete),
     /// Read or write the bytes that a lock carries from holder to holder
     #[command(after_help = DATA_EXAMPLES)]
     Data {
@@ -129,6 +131,7 @@ impl Command {
             | Command::Ls(Ls { place, .. })
             | Command::Ask(Ask { place, .. })
             | Command::Break(Break { place, .. })
+            | Command::Delete(Delete { place, .. })
             | Command::Supervisor(Supervisor { place, .. }) => Some(place),
             Command::Demo(_)
             | Command::DemoWorker(_)
@@ -225,6 +228,15 @@ Examples:
   fairlock break --yes --reason 'build-7 was thrown away' nightly
   fairlock break --ticket 1795763705402425 nightly";
 
+const DELETE_EXAMPLES: &str = "\
+Not needed as a rule: a lock that nobody uses is deleted by DynamoDB itself in time. What crashed \
+clients left there goes first, once their leases have expired. Exit codes: 0 if the table has no \
+such lock any more, 75 if somebody has the lock or waits for it, or if it was first used less than \
+a minute ago, 64 for a wrong command line, 69 if the table cannot be used.
+
+Examples:
+  fairlock delete import/4711";
+
 const DEMO_EXAMPLES: &str = "\
 Examples:
   fairlock demo
@@ -240,10 +252,6 @@ pub(crate) struct Run {
     /// How long the command has between SIGTERM and SIGKILL when the lock is about to be lost [default: a sixth of the lease]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) grace: Option<Duration>,
-
-    /// Show metrics for Prometheus: over HTTP at an address such as 127.0.0.1:9464, or in a file whose name ends in .prom, for node_exporter
-    #[arg(long, value_name = "ADDRESS|FILE")]
-    pub(crate) metrics: Option<Target>,
 
     /// The command and its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]
@@ -338,6 +346,16 @@ pub(crate) struct Break {
     #[arg(long, value_name = "TEXT", default_value = "an operator broke it")]
     pub(crate) reason: String,
 
+    /// The lock's name
+    pub(crate) lock: String,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// `fairlock delete`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Delete {
     /// The lock's name
     pub(crate) lock: String,
 

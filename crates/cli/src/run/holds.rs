@@ -26,14 +26,40 @@ pub(super) enum Asks {
 impl Asks {
     pub(super) fn of(claim: &Claim, locks: &LockClient) -> Result<Asks, Error> {
         let lock = || Ok::<_, Error>(locks.fair_lock(&claim.lock)?.read_first());
-        Ok(match claim.share() {
+        let asks = match claim.share() {
             Share::Exclusive => Asks::Exclusive(lock()?),
             Share::Reader => Asks::Reader(lock()?),
             Share::Permits { total, take } => {
                 Asks::Permits(locks.semaphore(&claim.lock, total)?.read_first(), take)
             }
             Share::Several => Asks::Several(locks.multi_lock(claim.locks())?.read_first()),
+        };
+        let asks = match claim.max_hold {
+            Some(most) => asks.max_hold(most),
+            None => asks,
+        };
+        Ok(match claim.min_hold {
+            Some(least) => asks.min_hold(least),
+            None => asks,
         })
+    }
+
+    fn max_hold(self, most: Duration) -> Asks {
+        match self {
+            Asks::Exclusive(lock) => Asks::Exclusive(lock.max_hold(most)),
+            Asks::Reader(lock) => Asks::Reader(lock.max_hold(most)),
+            Asks::Permits(semaphore, take) => Asks::Permits(semaphore.max_hold(most), take),
+            Asks::Several(locks) => Asks::Several(locks.max_hold(most)),
+        }
+    }
+
+    fn min_hold(self, least: Duration) -> Asks {
+        match self {
+            Asks::Exclusive(lock) => Asks::Exclusive(lock.min_hold(least)),
+            Asks::Reader(lock) => Asks::Reader(lock.min_hold(least)),
+            Asks::Permits(semaphore, take) => Asks::Permits(semaphore.min_hold(least), take),
+            Asks::Several(locks) => Asks::Several(locks.min_hold(least)),
+        }
     }
 
     /// Sets an observer of the wait, which gets the name of the lock that is waited for.

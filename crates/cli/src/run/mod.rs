@@ -56,7 +56,7 @@ pub(crate) fn run(options: Run) -> Result<ExitCode, Failure> {
     // Before any other thread runs, so that no other thread receives the signals.
     let signals = signals::catch()?;
     let ended = crate::on_runtime(async {
-        let exporter = Exporter::start(options.metrics.as_ref()).await?;
+        let exporter = Exporter::start(options.claim.metrics.as_ref()).await?;
         exporter.beside(turn(options, grace, signals)).await
     })?;
     Ok(ended.exit())

@@ -47,12 +47,13 @@ const COMMANDS: [(&[&str], &[&str]); 14] = [
 
 #[test]
 fn every_command_helps_with_examples_that_fit_a_terminal() {
-    let all: [&[&str]; 24] = [
+    let all: [&[&str]; 25] = [
         &[],
         &["run"],
         &["hold"],
         &["ask"],
         &["break"],
+        &["delete"],
         &["data"],
         &["data", "get"],
         &["data", "put"],

@@ -92,3 +92,22 @@ fn a_holder_is_asked_and_a_free_lock_is_told() {
         guard.release().await.unwrap();
     });
 }
+
+#[test]
+fn an_idle_lock_is_deleted_and_one_that_is_used_is_not() {
+    let home = Home::with_table();
+    real_time(async {
+        let delete = ["delete", "a", "--local", "locks.db"];
+        let said = run(&home, &delete).await;
+        assert_eq!((said.code, &*said.out), (Some(0), ""), "{said:?}");
+        assert_eq!(said.err, "fairlock: lock `a`: the table has no such lock\n");
+        let locks = home.builder().owner("alice").build().unwrap();
+        let guard = hold(&locks, "a").await;
+        let said = run(&home, &delete).await;
+        said.assert_refused(NOT_GRANTED, &["alice has it", "nothing was deleted"]);
+        assert!(guard.is_held());
+        guard.release().await.unwrap();
+        let said = run(&home, &delete).await;
+        said.assert_refused(NOT_GRANTED, &["less than a minute ago"]);
+    });
+}

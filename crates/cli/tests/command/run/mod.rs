@@ -6,6 +6,7 @@
 )]
 
 mod alike;
+mod bounds;
 mod entrance;
 mod files;
 mod metrics;

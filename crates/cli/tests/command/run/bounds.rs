@@ -1,0 +1,49 @@
+//! `--max-hold` and `--min-hold`.
+
+use std::time::Instant;
+
+use super::running::{Running, home, run, shown, until};
+
+#[test]
+fn a_command_that_holds_the_lock_for_too_long_is_ended_and_the_next_one_runs() {
+    let home = home();
+    let flags = ["--max-hold", "2s"];
+    let slow = Running::start(home.path(), &flags, "touch begun; sleep 1000; touch over");
+    until("the command", || home.path().join("begun").exists());
+    // Its lease is 30 s.
+    let next = run(home.path(), &["--wait", "20s"], &["true"]);
+    next.assert_done();
+    let (code, _, err) = slow.end();
+    assert_eq!(code, 76, "{err}");
+    assert!(err.contains("max_hold"), "{err}");
+    assert!(!home.path().join("over").exists());
+}
+
+#[test]
+fn a_command_that_is_done_early_keeps_the_lock_from_others_and_does_not_wait_itself() {
+    let home = home();
+    let begun = Instant::now();
+    let done = run(home.path(), &["--min-hold", "5m"], &["true"]);
+    done.assert_done();
+    let took = begun.elapsed().as_secs();
+    // No timing of its own: five minutes are more than the bound of any test.
+    assert!(took < 250, "{took}");
+    let second = run(
+        home.path(),
+        &["--wait", "none", "-E", "0"],
+        &["touch", "again"],
+    );
+    assert_eq!(second.code, Some(0), "{second:?}");
+    assert!(!home.path().join("again").exists());
+    let lease = shown(home.path())["holder"]["lease_ms"].as_u64();
+    assert!(lease.is_none_or(|lease| lease > 200_000), "{lease:?}");
+}
+
+#[test]
+fn bounds_that_cross_are_refused_before_the_command_runs() {
+    let home = home();
+    let flags = ["--max-hold", "1s", "--min-hold", "2s"];
+    let refused = run(home.path(), &flags, &["touch", "ran"]);
+    refused.assert_refused(64, &["max_hold"]);
+    assert!(!home.path().join("ran").exists());
+}
