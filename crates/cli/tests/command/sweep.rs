@@ -102,6 +102,46 @@ fn a_lock_that_cannot_be_swept_fails_the_sweep_and_not_that_of_the_others() {
 }
 
 #[test]
+fn the_item_of_an_idle_lock_goes_only_if_that_is_asked_for() {
+    let home = Home::with_table();
+    real_time(async {
+        hold(&home.host("alice"), "idle")
+            .await
+            .release()
+            .await
+            .unwrap();
+        // Its last turn was a month ago, and DynamoDB might have deleted its item since.
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let then = now
+            .unwrap()
+            .saturating_sub(Duration::from_secs(30 * 24 * 3600));
+        let number = |number: u128| AttributeValue::N(number.to_string());
+        let engine = Engine::file(home.file("locks.db")).unwrap().client();
+        let update = engine.update_item().table_name("fairlock");
+        let update = update
+            .key("pk", AttributeValue::S("idle".into()))
+            .key("sk", AttributeValue::S("fairlock/#lock".into()))
+            .update_expression("SET expires_at = :seconds, #last = :ticket, watermark = :ticket")
+            .expression_attribute_names("#last", "last")
+            .expression_attribute_values(":seconds", number(then.as_secs().into()))
+            .expression_attribute_values(":ticket", number(then.as_micros()));
+        update.send().await.unwrap();
+    });
+    let kept = home.run("sweep --local locks.db");
+    assert_eq!(kept.assert_done(), "1 locks, 0 failed: nothing to remove\n");
+    let removed = home.run("sweep --idle-locks --local locks.db");
+    assert_eq!(
+        removed.assert_done(),
+        "1 locks, 0 failed: removed 1 idle locks\n"
+    );
+    assert!(
+        home.run("ls --local locks.db")
+            .assert_done()
+            .starts_with("no locks")
+    );
+}
+
+#[test]
 fn it_sweeps_again_and_again_until_a_signal() {
     let home = Home::with_table();
     for signal in [Signal::INT, Signal::TERM] {
