@@ -382,7 +382,7 @@ impl LockClientBuilder {
         let notifications = self.notifier.map(|it| Notifications::new(it, clock));
         let notifications = notifications.transpose()?;
         #[cfg(feature = "metrics")]
-        telemetry::describe();
+        telemetry::describe(&config);
         let store = Store::new(&self.dynamodb, config);
         let inner = ClientInner::new(store, runtime, acquire::go, notifications);
         Ok(LockClient {

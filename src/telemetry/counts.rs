@@ -9,6 +9,7 @@ use metrics::{Unit, counter, gauge, histogram};
 
 use super::Label;
 use super::request::{Capacity, RequestOutcome};
+use crate::config::Config;
 use crate::error::LossReason;
 
 const WAIT: &str = "fairlock_wait_seconds";
@@ -114,8 +115,8 @@ pub fn metric_buckets() -> impl Iterator<Item = (&'static str, &'static [f64])> 
         .map(|(name, _, bounds)| (name, bounds))
 }
 
-/// Tells the recorder what each metric is.
-pub(crate) fn describe() {
+/// Tells the recorder what each metric is. Begins the series of takeovers, because a client that only sweeps has no calls that do.
+pub(crate) fn describe(config: &Config) {
     for (name, text, _) in HISTOGRAMS {
         match name {
             QUEUE => metrics::describe_histogram!(name, Unit::Count, text),
@@ -128,6 +129,16 @@ pub(crate) fn describe() {
     for (name, text) in GAUGES {
         metrics::describe_gauge!(name, Unit::Count, text);
     }
+    if config.lock_label.is_none() {
+        evicts(&Label::default());
+    }
+}
+
+/// A client that may take places away begins its work.
+fn evicts(label: &Label) {
+    for place in ["holder", "successor", "waiter", "gap"] {
+        evicted(label, place, 0);
+    }
 }
 
 /// A call begins to wait.
@@ -136,9 +147,7 @@ pub(super) fn waits(label: &Label) {
     for outcome in ["granted", "timed_out"] {
         let _at_zero = histogram!(WAIT, label.with([("outcome", outcome)]));
     }
-    for place in ["holder", "successor", "waiter", "gap"] {
-        evicted(label, place, 0);
-    }
+    evicts(label);
 }
 
 pub(super) fn waited(label: &Label, outcome: &'static str, waited: Duration) {

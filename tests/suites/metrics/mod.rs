@@ -9,7 +9,7 @@ mod scrape;
 
 use std::time::Duration;
 
-use fairlock::embedded::{Fault, Faults};
+use fairlock::embedded::{Fault, Faults, When};
 use fairlock::{Error, HeldLocks, RecordWait};
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::post::Post;
@@ -248,16 +248,8 @@ fn every_request_is_counted_once_with_its_outcome_and_what_dynamodb_charged() {
 fn throttling_outages_and_refusals_have_outcomes_of_their_own_and_what_is_sent_again_is_a_retry() {
     for (fault, outcome, retries) in [
         (Fault::Throttle, "throttled", 1.0),
-        (
-            Fault::Lose(fairlock::embedded::When::After),
-            "unanswered",
-            1.0,
-        ),
-        (
-            Fault::Hang(fairlock::embedded::When::Before),
-            "unanswered",
-            1.0,
-        ),
+        (Fault::Lose(When::After), "unanswered", 1.0),
+        (Fault::Hang(When::Before), "unanswered", 1.0),
         (Fault::Refuse("AccessDeniedException"), "refused", 0.0),
         (
             Fault::Refuse("TransactionConflictException"),
@@ -289,6 +281,32 @@ fn throttling_outages_and_refusals_have_outcomes_of_their_own_and_what_is_sent_a
             "{fault:?}: {lag} of {renewals}"
         );
     }
+}
+
+#[test]
+fn a_request_whose_answer_is_not_waited_for_is_counted_as_dropped() {
+    let scrape = scrape(async || {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        let _ = meets(&host.network, "renew hold", 1, Fault::Hang(When::Before));
+        // The renewal is on its way.
+        lab.wait(11 * SECOND).await;
+        guard.release().await.unwrap();
+    });
+    let labels = [("step", "renew"), ("outcome", "dropped")];
+    assert_eq!(scrape.sum("fairlock_requests_total", &labels), 1.0);
+}
+
+#[test]
+fn a_client_that_only_sweeps_has_takeovers_from_zero_on() {
+    let scrape = scrape(async || {
+        let lab = Lab::new().await;
+        lab.host();
+    });
+    let of_takeovers = scrape.samples.iter();
+    let of_takeovers = of_takeovers.filter(|it| it.name == "fairlock_evictions_total");
+    assert_eq!(of_takeovers.count(), 4);
 }
 
 #[test]
