@@ -193,7 +193,7 @@ fn a_counter_that_alerts_stand_on_is_zero_before_anything_happens() {
         let samples = scrape.samples.iter().filter(|it| it.name == name);
         samples.count()
     };
-    assert_eq!(zeros("fairlock_losses_total"), 7);
+    assert_eq!(zeros("fairlock_losses_total"), 8);
     assert_eq!(zeros("fairlock_evictions_total"), 4);
     for outcome in ["throttled", "unanswered", "refused"] {
         let is_there = scrape

@@ -1,5 +1,7 @@
 //! What `fairlock run` and `fairlock hold` ask for: which locks, how much of them, and for how long they wait.
 
+use std::time::Duration;
+
 use super::commands::Claim;
 
 /// How much of its locks a command takes.
@@ -26,6 +28,12 @@ impl Claim {
             None if !self.also.is_empty() => Share::Several,
             None => Share::Exclusive,
         }
+    }
+
+    /// How long a hold lasts that is not renewed, or that is not to last for longer.
+    pub(crate) fn shortest_hold(&self) -> Duration {
+        self.max_hold
+            .map_or(self.lease, |most| most.min(self.lease))
     }
 
     /// The names of the locks, as they were given.

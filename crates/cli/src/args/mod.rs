@@ -249,7 +249,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) claim: Claim,
 
-    /// How long the command has between SIGTERM and SIGKILL when the lock is about to be lost [default: a sixth of the lease]
+    /// How long the command has between SIGTERM and SIGKILL when the lock is about to be lost [default: a sixth of the lease, or of --max-hold if that is shorter]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) grace: Option<Duration>,
 

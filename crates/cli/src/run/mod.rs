@@ -86,16 +86,26 @@ impl Ended {
 
 /// Checks the options, and returns the time between SIGTERM and SIGKILL.
 fn check(options: &Run) -> Result<Duration, Failure> {
-    let lease = options.claim.lease;
+    let (lease, shortest) = (options.claim.lease, options.claim.shortest_hold());
     if options.claim.also.len() >= MOST_LOCKS {
         return Err(Failure::misuse(format!(
             "--also names too many locks: a command holds at most {MOST_LOCKS}"
         )));
     }
-    let grace = options.grace.unwrap_or(lease / 6);
+    let grace = options.grace.unwrap_or(shortest / 6);
     if lease < MIN_LEASE {
         return Err(Failure::misuse(format!(
             "--lease {lease:?} is too short to end a command in: at least {MIN_LEASE:?}"
+        )));
+    }
+    if shortest < MIN_LEASE {
+        return Err(Failure::misuse(format!(
+            "--max-hold {shortest:?} is too short to end a command in: at least {MIN_LEASE:?}"
+        )));
+    }
+    if grace > shortest / 3 && shortest < lease {
+        return Err(Failure::misuse(format!(
+            "--grace {grace:?} must be at most a third of --max-hold {shortest:?}: the command has the rest"
         )));
     }
     if grace > lease / 3 {

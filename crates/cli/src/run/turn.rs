@@ -47,7 +47,10 @@ pub(super) struct Turn {
     supervisor_handle: SupervisorHandle,
     signals: UnboundedReceiver<Caught>,
     tick: Interval,
+    /// The lease, or the longest hold if that is shorter.
     lease: Duration,
+    /// The longest hold that the user allows.
+    max_hold: Option<Duration>,
     grace: Duration,
     /// The exit code if the lock is lost.
     lost_code: u8,
@@ -112,7 +115,7 @@ pub(super) async fn begin(
     ];
     // Before the command can delete the file.
     let file = options.place.local.as_deref().and_then(Known::of);
-    let deadline = deadline(holds, options.claim.lease, grace);
+    let deadline = deadline(holds, options.claim.shortest_hold(), grace);
     let environment = variables.map(|(name, value)| (name.to_owned(), value));
     let start = Order::Start {
         deadline,
@@ -159,14 +162,15 @@ impl Turn {
         (signals, supervisor_handle): (UnboundedReceiver<Caught>, SupervisorHandle),
     ) -> Turn {
         let claim = &options.claim;
-        let beat = (claim.lease / 40).min(Duration::from_millis(250));
+        let beat = (claim.shortest_hold() / 40).min(Duration::from_millis(250));
         Turn {
             lock: claim.lock.clone(),
             program: program(options),
             supervisor_handle,
             told: begun.deadline.kill,
             tick: interval(beat),
-            lease: claim.lease,
+            lease: claim.shortest_hold(),
+            max_hold: claim.max_hold,
             grace: begun.grace,
             lost_code: claim.lost_exit_code,
             in_danger: None,
@@ -344,9 +348,13 @@ impl Turn {
         }
     }
 
-    /// Why the lease was not renewed, if the supervisor had to end the command.
+    /// Why the supervisor had to end the command: the hold was to last no longer, or its lease was not renewed.
     fn trouble(&self) -> String {
         match (self.stood_still, self.stopped) {
+            (None, None) if self.max_hold.is_some() && self.holds.trouble().is_none() => {
+                let longest = self.max_hold.unwrap_or_default();
+                format!("it was held for as long as --max-hold {longest:?} allows")
+            }
             (Some(span), _) => {
                 format!("its lease was ending, because fairlock was stopped for {span:.1?}")
             }

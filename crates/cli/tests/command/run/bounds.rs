@@ -11,11 +11,11 @@ fn a_command_that_holds_the_lock_for_too_long_is_ended_and_the_next_one_runs() {
     let slow = Running::start(home.path(), &flags, "touch begun; sleep 1000; touch over");
     until("the command", || home.path().join("begun").exists());
     // Its lease is 30 s.
-    let next = run(home.path(), &["--wait", "20s"], &["true"]);
+    let next = run(home.path(), &["--quiet", "--wait", "20s"], &["true"]);
     next.assert_done();
     let (code, _, err) = slow.end();
     assert_eq!(code, 76, "{err}");
-    assert!(err.contains("max_hold"), "{err}");
+    assert!(err.contains("as long as --max-hold 2s allows"), "{err}");
     assert!(!home.path().join("over").exists());
 }
 
