@@ -173,7 +173,7 @@ impl FairLock {
     /// lost then, with [`LossReason::MaxHold`](crate::LossReason::MaxHold), and the client releases the lock at once, whatever the caller
     /// does. So a caller that hangs while its process goes on renewing keeps the others waiting for no longer.
     ///
-    /// The lease in the table ends with the hold, and a tenth of the client's [lease](crate::LockClientBuilder::lease) later. So a process
+    /// The lease in the table ends with the hold, and a tenth of the client's [lease](crate::LockClientBuilder::lease_duration) later. So a process
     /// that stands still at that moment delays the others by no more than that.
     ///
     /// # Limitations
@@ -214,7 +214,7 @@ impl FairLock {
     /// was done within a second.
     ///
     /// [`release`](crate::LockGuard::release) then sends one renewal, whose lease lasts for the rest of the time, and returns. The process
-    /// may end: the lease ends the hold, within a tenth of the client's [lease](crate::LockClientBuilder::lease). If the process lives on,
+    /// may end: the lease ends the hold, within a tenth of the client's [lease](crate::LockClientBuilder::lease_duration). If the process lives on,
     /// the client releases the lock in the background, on time. A shutdown does not wait for that, and leaves it to the lease.
     ///
     /// # Limitations

@@ -1,9 +1,8 @@
 //! Locks that are deleted by hand.
 #![expect(
     clippy::unwrap_used,
-    clippy::disallowed_methods,
     clippy::panic,
-    reason = "a helper of a test that cannot go on has failed the test; a caller's task, not the client's"
+    reason = "a helper of a test that cannot go on has failed the test"
 )]
 
 use std::sync::atomic::{AtomicBool, Ordering};
