@@ -215,7 +215,8 @@ impl FairLock {
     ///
     /// [`release`](crate::LockGuard::release) then sends one renewal, whose lease lasts for the rest of the time, and returns. The process
     /// may end: the lease ends the hold, within a tenth of the client's [lease](crate::LockClientBuilder::lease_duration). If the process lives on,
-    /// the client releases the lock in the background, on time. A shutdown does not wait for that, and leaves it to the lease.
+    /// the client releases the lock in the background, on time. A shutdown does not wait for that, and leaves it to the lease, also if it is
+    /// to release what is held.
     ///
     /// # Limitations
     ///

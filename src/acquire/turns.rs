@@ -99,7 +99,11 @@ impl Acquisition {
         mut caller: Option<GiveBack>,
         mut deadline: Moment,
     ) -> Done {
-        if !hold.is_lost() && !hold.owed().is_zero() {
+        let is_ours = matches!(
+            hold.status(),
+            HoldStatus::Released | HoldStatus::Lost(LossReason::ShutDown)
+        );
+        if is_ours && !hold.owed().is_zero() {
             deadline = match Box::pin(self.keeps_on(hold, caller.take())).await {
                 Ok(until) => until,
                 Err(done) => return done,
