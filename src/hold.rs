@@ -7,12 +7,12 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::error::{Error, Holder, LossReason};
-use crate::hold_bounds::{self, HoldBounds};
+use crate::hold_bounds::HoldBounds;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::signal::Signal;
 use crate::state::{LockData, YieldRequest, system_time};
-use crate::store::{Attempt, Failure, Store};
+use crate::store::{Attempt, Failure};
 use crate::telemetry::Held;
 use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::item::{At, Footing, ItemHold, LockItem, Notice, Written};
@@ -20,6 +20,8 @@ use fairlock_protocol::lease::{self, RenewalHistory};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::stagger::Stagger;
 use fairlock_protocol::ticket::Ticket;
+
+mod deadline;
 
 /// The status of a hold. It is lost at most once, and a lost hold never comes back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -264,67 +266,6 @@ impl Hold {
         self.clock.sleep_until_if_counted(until).await;
     }
 
-    /// The local deadline: the end of the lease, or of the longest hold that the caller wants.
-    pub(crate) fn believed_until(&self) -> Moment {
-        let lease = self.lease_until();
-        self.limit().map_or(lease, |limit| limit.min(lease))
-    }
-
-    /// Until when no other client ends the hold. It counts from before the sending of the write that established the beat that the table
-    /// shows.
-    pub(crate) fn lease_until(&self) -> Moment {
-        let until = |now: &HoldState| now.beats.believed_until(now.beat, self.lease);
-        self.state.read(until).unwrap_or_default()
-    }
-
-    /// When the longest hold that the caller wants ends.
-    fn limit(&self) -> Option<Moment> {
-        Some(self.begun + self.bounds.max?)
-    }
-
-    /// How much is left of the shortest hold that the caller wants.
-    pub(crate) fn owed(&self) -> Duration {
-        let least = self.bounds.min.unwrap_or_default();
-        (self.begun + least).since(self.clock.now())
-    }
-
-    /// The lease that the next renewal asks for, where `config` is the client's. It ends with the hold. A lease that would end before the
-    /// renewal can be repeated is not asked for.
-    pub(crate) fn lease_to_ask_for(&self, config: &Config) -> Duration {
-        let Some(limit) = self.limit() else {
-            return config.lease;
-        };
-        let capped = hold_bounds::ending_after(limit.since(self.clock.now()), config.lease);
-        match lease::believed(capped) < config.heartbeat + config.request_timeout * 2 {
-            true => config.lease,
-            false => capped,
-        }
-    }
-
-    /// Notes that a renewal is about to be sent that asks for this lease.
-    pub(crate) fn asks_for(&self, lease: Duration) {
-        self.state.note(|now| now.beats.asks_for(lease));
-    }
-
-    /// When to send the next renewal. Soon, if the hold has no date and a renewal may bring one, or another answer that tells the time.
-    pub(crate) fn renewal_due(&self, store: &Store) -> Moment {
-        let limit = self.limit();
-        self.state.read(|now| {
-            let until = now.beats.believed_until(now.beat, now.lease);
-            if let (Some(limit), Some(until), true) = (limit, until, now.is_dated)
-                && limit <= until
-            {
-                // The lease outlasts the hold.
-                return limit;
-            }
-            let heartbeat = store.heartbeat(now.is_dated);
-            let stagger = now.stagger.as_ref();
-            let span = stagger.map_or(heartbeat, |stagger| stagger.span(heartbeat));
-            let established = now.beats.established(now.beat);
-            established.map_or_else(Moment::default, |sent| sent + span)
-        })
-    }
-
     /// Gives the hold its share among the staggered renewals of its client, unless it has a share.
     pub(crate) fn stagger(&self, stagger: Stagger) {
         self.state.note(|now| {
@@ -555,19 +496,6 @@ impl Hold {
     /// What became of the last renewal, if it failed.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.state.read(|now| now.trouble.clone())
-    }
-
-    /// Why the hold ended at its local deadline.
-    pub(crate) fn expiry_reason(&self) -> LossReason {
-        if let (Some(end), Some(limit)) = (self.limit(), self.bounds.max)
-            && end <= self.lease_until()
-        {
-            return LossReason::MaxHold { limit };
-        }
-        match self.trouble() {
-            Some(cause) => LossReason::Unreachable { cause },
-            None => LossReason::Expired,
-        }
     }
 }
 
