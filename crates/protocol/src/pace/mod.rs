@@ -386,7 +386,10 @@ impl PollSchedule {
                 let turns = self.time_of(before).min(self.time_to_learn(now));
                 (turns * 3 / 4, longest)
             }
-            PollPosition::QueueTold(before) => (self.time_of(before), times(self.longest, before)),
+            PollPosition::QueueTold(before) => {
+                let turns = self.time_of(before).min(self.time_to_learn(now));
+                (turns, times(self.longest, before))
+            }
             PollPosition::Told => (Duration::ZERO, self.longest),
         };
         // A waiter that is notified polls no earlier than the waiter before it, which gives it a slot.
