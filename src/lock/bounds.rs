@@ -40,6 +40,8 @@ impl FairLock {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [`Error::Invalid`]: crate::Error::Invalid
     pub fn max_hold(mut self, most: Duration) -> FairLock {
         self.bounds.max = Some(most);
         self
@@ -80,6 +82,10 @@ impl FairLock {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [`Error::Invalid`]: crate::Error::Invalid
+    /// [`Error::Unavailable`]: crate::Error::Unavailable
+    /// [`Error::Refused`]: crate::Error::Refused
     pub fn min_hold(mut self, least: Duration) -> FairLock {
         self.bounds.min = Some(least);
         self
