@@ -8,14 +8,15 @@ use std::time::Duration;
 use futures::stream::Stream;
 
 use crate::client_inner::{ClientHandle, Holding, STANDSTILL};
-use crate::error::{Closed, Error, LockLost, LossReason};
+use crate::error::{Closed, Error, Invalid, LockLost, LossReason};
 use crate::events::{self, HoldEvent};
-use crate::hold::{self, Hold};
+use crate::hold::{self, Hold, HoldStatus};
 use crate::place_id::PlaceId;
 use crate::slots::Ended;
 use crate::state::YieldRequest;
 use crate::store::Failure;
 use fairlock_protocol::item::LockItem;
+use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
 
 /// A held lock, whose lease is renewed in the background until the guard is released, dropped, or lost.
@@ -41,20 +42,43 @@ use fairlock_protocol::ticket::Ticket;
 /// # }
 /// ```
 #[must_use = "a lock is released as soon as its guard is dropped"]
-pub struct LockGuard(Holding);
+pub struct LockGuard {
+    part: Part,
+    /// The hold, of which other guards may have parts too. The last of them to go releases it.
+    holding: Arc<Holding>,
+}
+
+/// The permits of a hold on which one guard counts. Dropping it gives them back in the background.
+struct Part {
+    hold: Arc<Hold>,
+    permits: u64,
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.hold.counts_on_fewer(self.permits);
+    }
+}
 
 impl LockGuard {
     /// Makes the guard of a hold that its caller has taken.
     pub(crate) fn of(holding: Holding) -> LockGuard {
-        LockGuard(holding)
+        let hold = Arc::clone(&holding.hold);
+        LockGuard {
+            part: Part {
+                permits: hold.permits(),
+                hold,
+            },
+            holding: Arc::new(holding),
+        }
     }
 
     pub(crate) fn inner(&self) -> &ClientHandle {
-        &self.0.inner
+        &self.holding.inner
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
-        &self.0.hold
+        &self.holding.hold
     }
 
     /// Returns the lock's name.
@@ -94,7 +118,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn permits(&self) -> u64 {
-        self.hold().permits()
+        self.part.permits.min(self.hold().permits())
     }
 
     /// Returns how many permits the lock has.
@@ -260,14 +284,129 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn downgrade(&mut self) -> Result<(), Error> {
+        let permits = self.permits().saturating_sub(1);
+        self.gives_back(permits).await
+    }
+
+    /// Gives some of the guard's permits back, and keeps the others. The next callers in the queue get them at once. One request.
+    ///
+    /// A holder of all permits shares the lock from then on, as after [`downgrade`](Self::downgrade). Permits are given back later, and this
+    /// returns at once, while the [shortest time](crate::Semaphore::min_hold) of the hold is not over. So they are while callers of this
+    /// client that came together with this caller wait for the next turn.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] with [`Invalid::Part`] if the guard has no more permits than these: [`release`](Self::release) gives all back.
+    /// [`Error::Lost`] if the hold was lost. [`Error::Unavailable`] or [`Error::Refused`] if the request did not succeed before the lease
+    /// ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the permits are given back. The guard keeps the others in any case.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn export(exports: fairlock::Semaphore) -> Result<(), fairlock::Error> {
+    /// let mut guard = exports.acquire_many(3, fairlock::RecordWait::Infinite).await?;
+    /// // the large part is done
+    /// guard.release_some(2).await?;
+    /// assert_eq!(guard.permits(), 1);
+    /// guard.release().await
+    /// # }
+    /// ```
+    pub async fn release_some(&mut self, permits: u64) -> Result<(), Error> {
+        self.check_part(permits)?;
+        self.gives_back(permits).await
+    }
+
+    async fn gives_back(&mut self, permits: u64) -> Result<(), Error> {
         let started = self.inner().store.now();
         if let Some(reason) = self.hold().loss() {
             return Err(self.lost_by(reason).into());
         }
-        match self.inner().downgrade(self.hold(), &self.0.batch).await {
-            Ok(Ok(())) => Ok(()),
+        if permits == 0 {
+            return Ok(());
+        }
+        let (hold, batch) = (self.hold(), &self.holding.batch);
+        match self.inner().give_back(hold, batch, permits).await {
+            Ok(Ok(())) => {
+                self.part.permits = self.part.permits.saturating_sub(permits);
+                Ok(())
+            }
             Ok(Err(item)) => Err(self.lose_to(item)),
             Err(failure) => Err(self.not_told(failure, self.inner().store.now().since(started))),
+        }
+    }
+
+    /// Splits the guard: the returned guard has so many of its permits, and this one keeps the others. Sends nothing.
+    ///
+    /// Both guards are of one hold, with one ticket, one lease and one loss. Each can go to a task of its own. When one is released or
+    /// dropped, its permits are given back, and the hold goes on until the last of them is gone. To the table, and to whoever inspects the
+    /// lock, the hold is one participant.
+    ///
+    /// # Limitations
+    ///
+    /// A [check](Self::check_item) names how many permits the hold has. A transaction with a check that was made before another part was
+    /// given back is refused.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid::Part`] if no permit were left on one of the sides.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn halves(exports: fairlock::Semaphore) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut guard = exports.acquire_many(4, fairlock::RecordWait::Infinite).await?;
+    /// let half = guard.split(2)?;
+    /// let other = tokio::spawn(async move { /* work */ half.release().await });
+    /// // work
+    /// guard.release().await?;
+    /// other.await??;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn split(&mut self, permits: u64) -> Result<LockGuard, Invalid> {
+        self.check_part(permits)?;
+        self.part.permits -= permits;
+        Ok(LockGuard {
+            part: Part {
+                hold: Arc::clone(self.hold()),
+                permits,
+            },
+            holding: Arc::clone(&self.holding),
+        })
+    }
+
+    /// Merges a guard that was [split](Self::split) off into this one. Sends nothing. Returns the other guard if it is of another hold.
+    ///
+    /// # Errors
+    ///
+    /// The other guard, unchanged, if the two were not split from one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn both(mut guard: fairlock::LockGuard) -> Result<(), Box<dyn std::error::Error>> {
+    /// let part = guard.split(1)?;
+    /// guard.merge(part).map_err(|_| "of another hold")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn merge(&mut self, mut other: LockGuard) -> Result<(), LockGuard> {
+        if !Arc::ptr_eq(&self.holding, &other.holding) {
+            return Err(other);
+        }
+        self.part.permits += std::mem::take(&mut other.part.permits);
+        Ok(())
+    }
+
+    fn check_part(&self, said: u64) -> Result<(), Invalid> {
+        let held = self.permits();
+        match (1..held).contains(&said) {
+            true => Ok(()),
+            false => Err(Invalid::Part { said, held }),
         }
     }
 
@@ -399,37 +538,27 @@ impl LockGuard {
     /// }
     /// # }
     /// ```
-    pub async fn release(mut self) -> Result<(), Error> {
-        let (lost, started) = (self.hold().loss(), self.inner().store.now());
-        let told = self.0.release();
-        // Nothing renews the hold from here on.
-        let deadline = self.hold().lease_until();
-        let config = self.inner().store.config();
-        // A hold that was lost may have ended long ago.
-        let late = deadline.max(started) + config.request_timeout + STANDSTILL;
-        let told = tokio::select! {
-            biased;
-            told = told => Some(told),
-            () = config.clock.sleep_until_if_counted(late) => None,
-        };
-        if let Some(reason) = lost {
-            return Err(self.lost_by(reason).into());
+    pub async fn release(self) -> Result<(), Error> {
+        let LockGuard { mut part, holding } = self;
+        let (inner, hold) = (holding.inner.clone(), Arc::clone(&holding.hold));
+        let batch = Arc::clone(&holding.batch);
+        // Of several guards of a hold that are released at one time, exactly one is the last.
+        if let Some(holding) = Arc::into_inner(holding) {
+            return release_all(holding).await;
         }
-        match told {
-            Some(Ok((
-                Ok(Ended::PassedOn | Ended::KeptOn | Ended::HandedOff(_) | Ended::Before(_)),
-                _,
-            ))) => Ok(()),
-            Some(Ok((Ok(Ended::NotOurs(item)), _))) => {
-                Err(self.lost_by(hold::evicted(item, self.ticket())).into())
+        let started = inner.store.now();
+        if let Some(reason) = hold.loss() {
+            return Err(hold.lost_by(reason).into());
+        }
+        match inner.give_back(&hold, &batch, part.permits).await {
+            Ok(Ok(())) => {
+                part.permits = 0;
+                Ok(())
             }
-            Some(Ok((Err(failure), waited))) => Err(self.not_told(failure, waited)),
-            // The runtime is gone: the lease ends the hold.
-            Some(Err(_)) => Err(Error::ShutDown(Closed::NoRuntime)),
-            None => {
-                let waited = self.inner().store.now().since(started);
-                Err(self.inner().stands_still("release", waited))
-            }
+            // The last guard has released the hold meanwhile.
+            Ok(Err(_)) if hold.status() == HoldStatus::Released => Ok(()),
+            Ok(Err(item)) => Err(hold.lose_to(item).into()),
+            Err(failure) => Err(not_told(&inner, failure, started)),
         }
     }
 
@@ -439,22 +568,54 @@ impl LockGuard {
     }
 
     pub(crate) fn lost_by(&self, reason: LossReason) -> LockLost {
-        LockLost {
-            lock: self.name().to_owned(),
-            ticket: self.ticket(),
-            reason,
-        }
+        self.hold().lost_by(reason)
     }
 
     /// Ends a hold that the item does not show any more.
     pub(crate) fn lose_to(&self, item: Option<LockItem>) -> Error {
-        let loss = hold::evicted(item, self.ticket());
-        self.hold().lose(loss.clone());
-        self.lost_by(loss).into()
+        self.hold().lose_to(item).into()
     }
 
     pub(crate) fn not_told(&self, failure: Failure, waited: Duration) -> Error {
         failure.into_error(&self.inner().store.config().table, waited)
+    }
+}
+
+fn not_told(inner: &ClientHandle, failure: Failure, started: Moment) -> Error {
+    let waited = inner.store.now().since(started);
+    failure.into_error(&inner.store.config().table, waited)
+}
+
+/// Hands the lock off, for the last guard of a hold.
+async fn release_all(mut holding: Holding) -> Result<(), Error> {
+    let (lost, started) = (holding.hold.loss(), holding.inner.store.now());
+    let told = holding.release();
+    let (inner, hold) = (&holding.inner, &holding.hold);
+    // Nothing renews the hold from here on.
+    let deadline = hold.lease_until();
+    let config = inner.store.config();
+    // A hold that was lost may have ended long ago.
+    let late = deadline.max(started) + config.request_timeout + STANDSTILL;
+    let told = tokio::select! {
+        biased;
+        told = told => Some(told),
+        () = config.clock.sleep_until_if_counted(late) => None,
+    };
+    if let Some(reason) = lost {
+        return Err(hold.lost_by(reason).into());
+    }
+    match told {
+        Some(Ok((
+            Ok(Ended::PassedOn | Ended::KeptOn | Ended::HandedOff(_) | Ended::Before(_)),
+            _,
+        ))) => Ok(()),
+        Some(Ok((Ok(Ended::NotOurs(item)), _))) => {
+            Err(hold.lost_by(hold::evicted(item, hold.ticket)).into())
+        }
+        Some(Ok((Err(failure), waited))) => Err(failure.into_error(&config.table, waited)),
+        // The runtime is gone: the lease ends the hold.
+        Some(Err(_)) => Err(Error::ShutDown(Closed::NoRuntime)),
+        None => Err(inner.stands_still("release", inner.store.now().since(started))),
     }
 }
 

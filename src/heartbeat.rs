@@ -98,6 +98,8 @@ fn settle(
             }
             Ok(item)
         }
+        // The next renewal names the new position, and is due already.
+        Write::ConditionFailed(Some(item)) if hold.has_moved(&item) => Ok(item),
         Write::ConditionFailed(item) => Err(hold::evicted(item, hold.ticket)),
     }
 }

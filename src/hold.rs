@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, btree_map};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Mutex as AsyncMutex;
+
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::error::{Error, Holder, LossReason};
+use crate::error::{Error, Holder, LockLost, LossReason};
 use crate::hold_bounds::HoldBounds;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
@@ -47,6 +49,8 @@ pub(crate) struct Hold {
     clock: Clock,
     lease: Duration,
     bounds: HoldBounds,
+    /// Taken by the call, or the task, that gives permits back.
+    giving_back: AsyncMutex<()>,
     state: Signal<HoldState>,
 }
 
@@ -76,8 +80,9 @@ struct HoldState {
     /// How many of these writes have no answer.
     unanswered: u64,
     is_checked: bool,
-    /// The hold was downgraded while callers of its client waited for the next turn. The table keeps all permits for these callers.
-    shares: bool,
+    /// How many permits the guards count on. Fewer than the table shows, if some are yet to be given back: while callers of this client wait
+    /// for the next turn, for example, the table keeps all permits for these callers.
+    counted_on: u64,
     /// The newest request to give way.
     asked: Option<Arc<Notice>>,
     status: HoldStatus,
@@ -95,10 +100,15 @@ impl HoldState {
             writes: 0,
             unanswered: 0,
             is_checked: false,
-            shares: false,
+            counted_on: self.held.permits,
             status: HoldStatus::Held,
             ..*self
         }
+    }
+
+    /// Whether guards count on fewer permits than the table shows, and on some: a hold on which none counts is released as a whole.
+    fn is_spare(&self) -> bool {
+        self.counted_on > 0 && self.counted_on < self.held.permits
     }
 
     /// How renewals go: how many were answered, and whether the last failed.
@@ -148,7 +158,7 @@ impl Hold {
             writes: 0,
             unanswered: 0,
             is_checked: false,
-            shares: false,
+            counted_on: entry.permits,
             asked: item.asked.clone(),
             status: HoldStatus::Held,
         };
@@ -162,6 +172,7 @@ impl Hold {
             clock: config.clock.clone(),
             lease: entry.lease.min(config.lease),
             bounds,
+            giving_back: AsyncMutex::default(),
             state: Signal::new(state),
         }
     }
@@ -180,6 +191,7 @@ impl Hold {
             clock: self.clock.clone(),
             lease: self.lease,
             bounds: self.bounds,
+            giving_back: AsyncMutex::default(),
             state: Signal::new(state),
         }
     }
@@ -281,35 +293,46 @@ impl Hold {
 
     /// How many permits the caller may count on.
     pub(crate) fn permits(&self) -> u64 {
-        self.state.read(|now| match now.shares {
-            true => 1,
-            false => now.held.permits,
-        })
+        self.state.read(|now| now.counted_on.min(now.held.permits))
     }
 
-    /// Notes that the caller counts on one permit from now on, whatever the table keeps for the next hold at its place.
-    pub(crate) fn mark_shared(&self) {
-        self.state
-            .change(|now| !std::mem::replace(&mut now.shares, true));
+    /// Notes that a guard counts on so many permits fewer, whatever the table keeps for the next hold at its place.
+    pub(crate) fn counts_on_fewer(&self, permits: u64) {
+        self.state.change(|now| {
+            now.counted_on = now.counted_on.saturating_sub(permits);
+            permits > 0
+        });
     }
 
-    /// Waits until `mark_shared` was called. Cancel safe.
-    pub(crate) async fn wait_shared(&self) {
-        self.state.wait_for(|now| now.shares.then_some(())).await;
+    /// Waits until guards count on fewer permits than the table shows, and on some. Cancel safe.
+    pub(crate) async fn wait_spare(&self) {
+        let is_spare = |now: &HoldState| now.is_spare().then_some(());
+        self.state.wait_for(is_spare).await;
+    }
+
+    pub(crate) fn is_spare(&self) -> bool {
+        self.state.read(HoldState::is_spare)
+    }
+
+    /// Waits until no other call gives permits of this hold back. Cancel safe.
+    pub(crate) async fn gives_back(&self) -> impl Drop {
+        self.giving_back.lock().await
     }
 
     /// Marks the hold as checked. Returns what a transaction that checks it asks of the table, and how many turns must be left then. If the
     /// hold was downgraded, it asks for one permit. The table shows one permit when no caller is to hold the lock next. From then on
     /// no other caller has a turn at the place.
     pub(crate) fn mark_checked(&self) -> (ItemHold, u64) {
-        let (held, shares) = self.state.note(|now| {
+        let (held, counted_on) = self.state.note(|now| {
             now.is_checked = true;
-            (now.held, now.shares)
+            (now.held, now.counted_on)
         });
-        let permits = if shares { 1 } else { held.permits };
-        let turns_left = match permits < held.permits || !shares {
-            true => self.turns_left(),
-            false => 1,
+        let permits = counted_on.min(held.permits);
+        // What is shared has no further turn at its place, once the table shows so.
+        let is_downgraded = Some(permits) != self.name.permits() && permits == held.permits;
+        let turns_left = match is_downgraded {
+            true => 1,
+            false => self.turns_left(),
         };
         (ItemHold { permits, ..held }, turns_left)
     }
@@ -379,6 +402,13 @@ impl Hold {
         true
     }
 
+    /// Takes in the item that came with a refusal. Returns whether the hold stands elsewhere on it than it did: an operator has changed
+    /// the number of permits, and the holder in the first slot has become a sharer.
+    pub(crate) fn has_moved(&self, item: &LockItem) -> bool {
+        let was_at = self.footing().at;
+        self.saw(item) && self.footing().at != was_at
+    }
+
     /// Notes a renewal that brought no answer. Returns whether it is the first since a renewal was answered.
     pub(crate) fn failed(&self, failure: &Failure) -> bool {
         let trouble = Some(failure.to_string());
@@ -395,6 +425,21 @@ impl Hold {
             self.told.lost(&loss, self.lasted());
         }
         ended
+    }
+
+    /// Ends a hold that the item does not show any more.
+    pub(crate) fn lose_to(&self, item: Option<LockItem>) -> LockLost {
+        let loss = evicted(item, self.ticket);
+        self.lose(loss.clone());
+        self.lost_by(loss)
+    }
+
+    pub(crate) fn lost_by(&self, reason: LossReason) -> LockLost {
+        LockLost {
+            lock: self.name.lock().to_owned(),
+            ticket: self.ticket,
+            reason,
+        }
     }
 
     /// Ends the hold as given back, unless it has ended already. Returns whether this call ended it.

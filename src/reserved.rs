@@ -4,7 +4,7 @@ use fairlock_protocol::entry::Nonce;
 
 /// Every attribute at the top of a lock item or a ticket's row, except those that are named by a nonce. Attributes inside of an
 /// entry are on other paths, and never collide with a key.
-const OURS: [&str; 19] = [
+const OURS: [&str; 20] = [
     "asked",
     "broken",
     "data",
@@ -17,6 +17,7 @@ const OURS: [&str; 19] = [
     "last",
     "permits",
     "resized",
+    "resizes",
     "room",
     "sharers",
     "slots",

@@ -84,7 +84,8 @@ impl Slots<'_> {
 
     /// Ends a hold. If an earlier attempt had no answer, a refusal means that this attempt released the hold. The retry policy
     /// ends within the caller's lease, and until then no other client can end the hold. A hold that has another number of permits
-    /// than expected is released again with that number: each further round of the loop needs a downgrade.
+    /// than expected, or stands elsewhere, is released again as it stands: each further round of the loop needs a downgrade, or a change of
+    /// the number of permits.
     pub(crate) async fn release(
         &self,
         attempt: &Attempt,
@@ -108,7 +109,7 @@ impl Slots<'_> {
                 Write::ConditionFailed(item) => item,
             };
             let still = still_held(seen.as_ref(), attempt, held.footing.ticket);
-            act = match still.filter(|still| still.permits != held.permits) {
+            act = match still.filter(|still| !stands_as(still, &held)) {
                 Some(still) => {
                     held = still;
                     place.gave_back(false, Found::Holds)
@@ -125,20 +126,29 @@ impl Slots<'_> {
         })
     }
 
-    /// Keeps one permit of a hold. Returns the item as `Ok` if it shows that the hold is still ours, and as `Err` otherwise.
+    /// Keeps some permits of a hold. Returns the item as `Ok` if it shows that the hold is still ours, and as `Err` otherwise.
     pub(crate) async fn downgrade(
         &self,
         attempt: &Attempt,
-        held: ItemHold,
+        (held, keeps): (ItemHold, u64),
     ) -> Result<Result<LockItem, Option<LockItem>>, Failure> {
         let mut place = Place::holding();
         place.downgrades();
-        let downgrade = || self.store.downgrade(self.name, attempt.nonce, held);
-        let answer = self.store.retry(self.policy, downgrade).await?;
-        let item = answer.value.shown();
-        let still = still_held(item.as_ref(), attempt, held.footing.ticket);
+        let downgrade = |held| {
+            self.store
+                .downgrade(self.name, attempt.nonce, (held, keeps))
+        };
+        let answer = self.store.retry(self.policy, || downgrade(held)).await?;
+        let mut item = answer.value.shown();
+        let mut still = still_held(item.as_ref(), attempt, held.footing.ticket);
+        // A holder moves once at the most: from the first slot to the sharers.
+        if let Some(moved) = still.filter(|still| still.footing.at != held.footing.at) {
+            let answer = self.store.retry(self.policy, || downgrade(moved)).await?;
+            item = answer.value.shown();
+            still = still_held(item.as_ref(), attempt, held.footing.ticket);
+        }
         let found = match still {
-            Some(ItemHold { permits: 1, .. }) => Found::Holds,
+            Some(still) if still.permits <= keeps => Found::Holds,
             _ => Found::Nowhere,
         };
         Ok(match (place.downgraded(found), item) {
@@ -199,6 +209,11 @@ impl Slots<'_> {
             answer,
         })
     }
+}
+
+/// Whether a write that names one of these holds is about the other too.
+fn stands_as(one: &ItemHold, other: &ItemHold) -> bool {
+    (one.footing.at, one.permits) == (other.footing.at, other.permits)
 }
 
 /// The hold that an item shows for an attempt with this ticket, if it shows one.

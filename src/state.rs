@@ -31,9 +31,11 @@ use fairlock_protocol::ticket::{Sequence, Ticket};
 pub struct LockState {
     /// The lock's name.
     pub lock: String,
-    /// How many permits the lock has. `None` if there is no lock item. A fair lock has 64, and an exclusive holder has all of
-    /// them.
+    /// How many permits the lock has, as its callers name it. `None` if there is no lock item. A fair lock has 64, and an exclusive
+    /// holder has all of them.
     pub permits: Option<u64>,
+    /// How many permits there are in place of these, if their number was [changed](crate::LockClient::resize).
+    pub resized: Option<u64>,
     /// The holder. Of several holders that share the lock, the participant that has held it for longest.
     pub holder: Option<Participant>,
     /// The other holders of a shared lock.
@@ -315,6 +317,7 @@ impl LockState {
         LockState {
             lock: name.lock().to_owned(),
             permits: None,
+            resized: None,
             holder: None,
             sharers: Vec::new(),
             held_since: None,
@@ -333,6 +336,7 @@ impl LockState {
         let others = item.holders().filter(|holder| Some(*holder) != first);
         LockState {
             permits: Some(item.permits),
+            resized: item.resized.filter(|resized| *resized != item.permits),
             holder: first.map(participant(Stage::Holder)),
             sharers: others.map(participant(Stage::Holder)).collect(),
             held_since: item.held_since().map(system_time),

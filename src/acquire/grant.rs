@@ -77,12 +77,29 @@ impl Acquisition {
     }
 
     /// Renews a hold before it is returned. Returns `None` if this client no longer holds the lock, or if that is unknown.
+    ///
+    /// Each turn of the loop but the last has seen that the hold moved from the first slot to the sharers, which happens once.
     async fn renew(
+        &self,
+        attempt: &Attempt,
+        mut footing: Footing,
+        until: Moment,
+    ) -> Result<Option<(LockItem, Moment)>, Refused> {
+        loop {
+            match self.renew_at(attempt, footing, until).await? {
+                Renewed::Shown(item, sent) => return Ok(Some((item, sent))),
+                Renewed::Elsewhere(now_at) => footing = now_at,
+                Renewed::Not => return Ok(None),
+            }
+        }
+    }
+
+    async fn renew_at(
         &self,
         attempt: &Attempt,
         footing: Footing,
         until: Moment,
-    ) -> Result<Option<(LockItem, Moment)>, Refused> {
+    ) -> Result<Renewed, Refused> {
         let (inner, times) = (&self.inner, (self.started, until));
         let policy = inner.policy_to_grant(&self.batch, &self.claim, times);
         let store = self.store();
@@ -93,21 +110,43 @@ impl Acquisition {
                 value: Write::Applied(item),
                 sent,
                 ..
-            }) => Ok(Some((item, sent))),
+            }) => Ok(Renewed::Shown(item, sent)),
             Ok(Timed {
-                value: Write::ConditionFailed(_),
+                value: Write::ConditionFailed(item),
                 ..
-            }) => Ok(None),
+            }) => Ok(elsewhere(item.as_ref(), attempt, footing)),
             Err(failure) => {
                 let ticket = footing.ticket;
                 tracing::warn!(lock = %self.name, %ticket, %failure, "could not renew the hold that it was granted");
                 self.leaves(Departure::unseen(Place::holding(), attempt.again()));
                 let goes_on = self.claim.waits && store.has_time_left(&self.policy());
                 match failure.is_transient() && goes_on {
-                    true => Ok(None),
+                    true => Ok(Renewed::Not),
                     false => Err(failure.into()),
                 }
             }
         }
+    }
+}
+
+/// What became of the renewal of a place that holds the lock.
+enum Renewed {
+    /// This item shows it. The renewal was sent then.
+    Shown(LockItem, Moment),
+    /// The place still holds the lock, and stands there now.
+    Elsewhere(Footing),
+    /// The place no longer holds the lock, or that is unknown.
+    Not,
+}
+
+/// What the refusal of a renewal shows.
+fn elsewhere(item: Option<&LockItem>, attempt: &Attempt, was: Footing) -> Renewed {
+    let shown = item.and_then(|item| {
+        let (at, entry) = item.hold_of(attempt.nonce, was.ticket)?;
+        Some(Footing::of(item, at, entry))
+    });
+    match shown {
+        Some(footing) if footing.at != was.at => Renewed::Elsewhere(footing),
+        _ => Renewed::Not,
     }
 }

@@ -39,17 +39,21 @@ impl Acquisition {
                 .store
                 .renew(&hold.name, &hold.attempt, footing, to_ask_for())
         };
-        let answer = match inner.store.retry_renewal(&policy, renew).await {
-            Ok(answer) => answer,
-            Err(failure) => return Err(done(Err(failure), caller)),
+        // Each turn but the last has seen that the hold moved from the first slot to the sharers, which happens once.
+        let (item, sent) = loop {
+            let answer = match inner.store.retry_renewal(&policy, renew).await {
+                Ok(answer) => answer,
+                Err(failure) => return Err(done(Err(failure), caller)),
+            };
+            match answer.value {
+                Write::Applied(item) => break (item, answer.sent),
+                Write::ConditionFailed(Some(item)) if hold.has_moved(&item) => {}
+                Write::ConditionFailed(item) => return Err(done(Ok(Ended::NotOurs(item)), caller)),
+            }
         };
-        let item = match answer.value {
-            Write::Applied(item) => item,
-            Write::ConditionFailed(item) => return Err(done(Ok(Ended::NotOurs(item)), caller)),
-        };
-        hold.renewed(&item, answer.sent);
+        hold.renewed(&item, sent);
         inner.saw(&hold.name, &item);
-        let (until, owed) = (answer.sent + lease::believed(to_ask_for()), hold.owed());
+        let (until, owed) = (sent + lease::believed(to_ask_for()), hold.owed());
         tracing::debug!(lock = %hold.name, ticket = %hold.ticket, ?owed, "given back: kept for its shortest time");
         if let Some(caller) = caller {
             tell(inner, caller, Ok(Ended::KeptOn));

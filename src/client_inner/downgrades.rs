@@ -1,4 +1,4 @@
-//! Downgrades: a hold keeps one permit and frees the others, at once or when no caller of its own client is next.
+//! Permits that a hold gives back while it goes on: at once, or when no caller of its own client is next and its shortest time is over.
 
 use std::sync::Arc;
 
@@ -8,60 +8,81 @@ use crate::store::Failure;
 use fairlock_protocol::item::LockItem;
 
 impl ClientInner {
-    /// Keeps one permit of a hold. Returns the item if it does not show the hold any more.
+    /// Gives some permits of a hold back, and counts on the others. Returns the item if it does not show the hold any more.
     ///
     /// Callers that came together with this caller, and wait for the next turn at the same place, want all permits. They are before all
     /// waiters to which permits could be given. So the table keeps all permits for them as long as such a caller waits. Even so, writes
     /// that only an exclusive holder may make are refused from now on.
-    pub(crate) async fn downgrade(
+    pub(crate) async fn give_back(
         self: &Arc<Self>,
         hold: &Hold,
         batch: &Batch,
+        permits: u64,
     ) -> Result<Result<(), Option<LockItem>>, Failure> {
-        if hold.held().permits == 1 {
-            return Ok(Ok(()));
-        }
+        let _one_at_a_time = hold.gives_back().await;
         if self.is_passed_on(hold, batch) {
             // Done first: the hold's own task frees the permits when those callers have gone, whatever becomes of this call.
-            hold.mark_shared();
+            hold.counts_on_fewer(permits);
             let policy = self.policy_until(hold.believed_until());
             return self.end_acts(hold, &policy).await;
         }
-        self.free(hold).await
+        if !hold.owed().is_zero() {
+            hold.counts_on_fewer(permits);
+            return Ok(Ok(()));
+        }
+        let keeps = hold.permits().saturating_sub(permits).max(1);
+        let freed = self.free(hold, keeps).await?;
+        if freed.is_ok() {
+            hold.counts_on_fewer(permits);
+        }
+        Ok(freed)
     }
 
-    async fn free(self: &Arc<Self>, hold: &Hold) -> Result<Result<(), Option<LockItem>>, Failure> {
+    async fn free(
+        self: &Arc<Self>,
+        hold: &Hold,
+        keeps: u64,
+    ) -> Result<Result<(), Option<LockItem>>, Failure> {
+        let held = hold.held();
+        if held.permits <= keeps {
+            return Ok(Ok(()));
+        }
         let policy = self.policy_until(hold.believed_until());
         let slots = self.slots(&hold.name, &policy);
-        let downgraded = slots.downgrade(&hold.attempt, hold.held()).await?;
+        let downgraded = slots.downgrade(&hold.attempt, (held, keeps)).await?;
         Ok(downgraded.map(|item| {
             hold.saw(&item);
             self.admit(&hold.name, &item);
         }))
     }
 
-    /// Frees the permits of a hold that was downgraded while callers of its client waited for the next turn. Does so as soon as no such
-    /// caller waits any more.
+    /// Frees the permits of a hold on which no guard counts any more, and which no call has freed: a guard of a part was dropped, or callers
+    /// of this client waited for the next turn, or the shortest time of the hold was not over. Does not end.
     pub(crate) async fn free_permits_later(self: &Arc<Self>, hold: &Hold, batch: &Batch) {
-        hold.wait_shared().await;
-        // Boxed, so that the task of each hold reserves no memory for it.
-        Box::pin(self.free_permits_behind_the_last(hold, batch)).await;
+        // Each turn frees what guards have left since the turn before.
+        loop {
+            hold.wait_spare().await;
+            // Boxed, so that the task of each hold reserves no memory for it.
+            Box::pin(self.free_spare_permits(hold, batch)).await;
+        }
     }
 
-    async fn free_permits_behind_the_last(self: &Arc<Self>, hold: &Hold, batch: &Batch) {
+    async fn free_spare_permits(self: &Arc<Self>, hold: &Hold, batch: &Batch) {
+        let config = self.store.config();
+        config.clock.sleep(hold.owed()).await;
         if hold.turns_left() > 1 {
             self.wait_over(batch).await;
         }
+        let _one_at_a_time = hold.gives_back().await;
         // Ends with the hold, or with an answer: each failure but a refusal takes until the local deadline of the hold.
-        while hold.held().permits > 1 && !self.is_passed_on(hold, batch) && hold.is_active() {
-            match self.free(hold).await {
+        while hold.is_spare() && !self.is_passed_on(hold, batch) && hold.is_active() {
+            match self.free(hold, hold.permits()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(item)) => {
                     hold.lose(hold::evicted(item, hold.ticket));
                 }
                 Err(failure) => {
-                    tracing::warn!(lock = %hold.name, ticket = %hold.ticket, %failure, "could not free the permits of a downgraded hold: tries again");
-                    let config = self.store.config();
+                    tracing::warn!(lock = %hold.name, ticket = %hold.ticket, %failure, "could not free the permits that a hold gave back: tries again");
                     config.clock.sleep(config.heartbeat / 4).await;
                 }
             }

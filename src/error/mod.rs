@@ -277,6 +277,21 @@ pub enum Invalid {
         /// The most permits that are possible.
         most: u64,
     },
+    /// So many permits cannot be taken off a guard: one must stay on each side.
+    #[error(
+        "{said} permits cannot be taken off a guard that holds {held}, for at least one must be taken and one must stay: release the guard to give all back"
+    )]
+    Part {
+        /// How many permits were to be taken off.
+        said: u64,
+        /// How many permits the guard holds.
+        held: u64,
+    },
+    /// The callers of this lock name a single permit, so each takes the whole lock, and a change of the number would change nothing.
+    #[error(
+        "the callers of this lock name one permit, so that each holds it alone: have them name more, and change that number"
+    )]
+    OnePermit,
     /// The data is too large: a lock carries small things only.
     #[error("{bytes} bytes of data are too many for a lock, which carries at most {most}")]
     TooMuchData {

@@ -137,9 +137,14 @@ impl Store {
         self.write(name, &write).await
     }
 
-    /// Keeps one of the permits of a hold, and frees the others.
-    pub(crate) async fn downgrade(&self, name: &LockName, nonce: Nonce, held: ItemHold) -> Answer {
-        let write = LockWrite::downgrade(all_of(name), nonce, held);
+    /// Keeps some of the permits of a hold, and frees the others.
+    pub(crate) async fn downgrade(
+        &self,
+        name: &LockName,
+        nonce: Nonce,
+        (held, keeps): (ItemHold, u64),
+    ) -> Answer {
+        let write = LockWrite::downgrade(all_of(name), nonce, held, keeps);
         self.write(name, &write).await
     }
 
@@ -165,6 +170,12 @@ impl Store {
             false => LockWrite::evict_successor(all_of(name), at, entry),
         };
         self.write(name, &write.breaking(Arc::clone(notice))).await
+    }
+
+    /// Changes how many permits there are, if the item still is as it was seen as far as that matters.
+    pub(crate) async fn resize(&self, name: &LockName, seen: &LockItem, to: u64) -> Answer {
+        let write = LockWrite::resize(all_of(name), seen, to);
+        self.write(name, &write).await
     }
 
     /// Asks the holders of some tickets to give way.

@@ -57,7 +57,7 @@ pub(crate) use lock_item::Wish;
 pub(crate) use probe::Operation;
 pub(crate) use reach::{News, Reach};
 pub(crate) use retry_policy::{Limit, RetryPolicy};
-pub(crate) use room::check_room;
+pub(crate) use room::{check_room, most_permits};
 pub(crate) use rows::{Cursor, Page};
 pub(crate) use scan::ScanPlace;
 

@@ -48,6 +48,14 @@ pub(crate) fn check_room(
     }
 }
 
+/// The most permits that there can be while callers name `named` of them, whichever owners and attributes these callers have.
+pub(crate) fn most_permits(named: u64) -> u64 {
+    named.max(ALWAYS_FIT)
+}
+
+/// An entry with the longest owner, attributes and address takes its share of the item where there are this many permits.
+const ALWAYS_FIT: u64 = 100;
+
 /// What an entry takes that has no owner, no attributes and no address.
 static NOTHING: LazyLock<usize> = LazyLock::new(|| taken("", &Attributes::default(), None));
 
@@ -125,6 +133,7 @@ mod tests {
             "watermark",
             "room",
             "resized",
+            "resizes",
             "departures",
             "join_timeout_ms",
             "drawn_at",
@@ -236,6 +245,14 @@ mod tests {
             "{bytes}"
         );
         assert!(check_room(&"o".repeat(512), &tiny, None, 170).is_err());
+    }
+
+    #[test]
+    fn every_caller_fits_where_a_hundred_permits_are_given_out() {
+        let (owner, tiny) = ("o".repeat(512), tiny());
+        let address = "a".repeat(MAX_ADDRESS);
+        assert!(check_room(&owner, &tiny, Some(&address), ALWAYS_FIT).is_ok());
+        assert!(check_room(&owner, &tiny, Some(&address), 2 * ALWAYS_FIT).is_err());
     }
 
     #[test]

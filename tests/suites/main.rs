@@ -41,6 +41,7 @@ mod optimistic;
 mod order;
 mod pace;
 mod readme;
+mod resize;
 mod run;
 mod scopes;
 mod sharing;

@@ -1,11 +1,14 @@
-//! `fairlock break` and `fairlock ask`: an operator takes a lock away, or asks for it.
+//! What an operator does to a lock: takes it away, asks for it, deletes it, or changes its number of permits.
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use fairlock::{BreakOutcome, DeleteOutcome, FairLock, LockClient, LockState, Participant, Ticket};
+use fairlock::{
+    BreakOutcome, DeleteOutcome, FairLock, LockClient, LockState, Participant, ResizeOutcome,
+    Ticket,
+};
 
-use crate::args::{Ask, Break, Delete};
+use crate::args::{Ask, Break, Delete, Resize};
 use crate::failure::{Failure, NOT_GRANTED, say};
 use crate::output;
 use crate::place::Place;
@@ -93,6 +96,35 @@ pub(crate) async fn delete(options: Delete) -> Result<ExitCode, Failure> {
     };
     say(&format!("lock `{lock}`: {told}"));
     Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn resize(options: Resize) -> Result<ExitCode, Failure> {
+    let locks = options.place.locks().await?;
+    let (lock, permits) = (options.lock.as_str(), options.permits);
+    let resized = locks.resize(lock, permits).await;
+    let refused = |why: &str| Err(Failure::new(NOT_GRANTED, format!("lock `{lock}`: {why}")));
+    match resized.map_err(|error| Failure::of(&error, &options.place))? {
+        ResizeOutcome::Resized { before, taken } => {
+            let number = match permits {
+                1 => "1 permit".to_owned(),
+                more => format!("{more} permits"),
+            };
+            let change = match before == permits {
+                true => format!("has {number} already"),
+                false => format!("{number} in place of {before}"),
+            };
+            let held = match taken > permits {
+                true => format!("{taken} are held, and none is given out until fewer are"),
+                false => format!("{taken} are held"),
+            };
+            say(&format!("lock `{lock}`: {change}; {held}"));
+            Ok(ExitCode::SUCCESS)
+        }
+        ResizeOutcome::NotThere => {
+            refused("not used yet: its first caller says how many permits it has")
+        }
+        _ => refused("other changes came between, again and again: try again"),
+    }
 }
 
 /// A lock at which an operator looks.

@@ -72,6 +72,7 @@ fn main() -> ExitCode {
         Command::Ls(options) => on_runtime(ls::ls(options)),
         Command::Ask(options) => on_runtime(intervene::ask(options)),
         Command::Delete(options) => on_runtime(intervene::delete(options)),
+        Command::Resize(options) => on_runtime(intervene::resize(options)),
         Command::Break(options) => on_runtime(intervene::break_hold(options)),
         Command::Demo(options) => demo::demo(&options),
         Command::DemoWorker(options) => on_runtime(demo::work(options)),

@@ -22,6 +22,7 @@ const OF_A_LOCK: u64 = 64;
 struct Lock<'a> {
     lock: &'a str,
     permits: Option<u64>,
+    resized: Option<u64>,
     holder: Option<Person<'a>>,
     sharers: Vec<Person<'a>>,
     held_since: Option<String>,
@@ -60,6 +61,7 @@ impl<'a> From<&'a LockState> for Lock<'a> {
         Lock {
             lock: &state.lock,
             permits: permits(state),
+            resized: state.resized,
             holder: state.holder.as_ref().map(person),
             sharers: state.sharers.iter().map(person).collect(),
             held_since: state.held_since.and_then(to_the_millisecond),
@@ -449,7 +451,10 @@ fn tickets(who: &Participant) -> String {
 /// The permits that a participant holds or asks for, if they are not all of the lock's.
 fn share(who: &Participant, state: &LockState) -> String {
     match state.permits {
-        Some(all) if who.permits < all => format!(", {} of {all} permits", who.permits),
+        Some(all) if who.permits < all => {
+            let there_are = state.resized.unwrap_or(all);
+            format!(", {} of {there_are} permits", who.permits)
+        }
         _ => String::new(),
     }
 }

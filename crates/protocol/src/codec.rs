@@ -78,6 +78,7 @@ pub fn lock_item(item: &Map, ttl: &str) -> Result<LockItem, ItemProblem> {
     let item = LockItem {
         permits: integer(item, "permits")?,
         resized: optional(item, "resized", "resized")?,
+        resizes: optional(item, "resizes", "resizes")?.unwrap_or(0),
         room: parse_integer(required(item, "room")?, "room")?,
         last: Ticket::new(integer(item, "last")?),
         watermark: Ticket::new(integer(item, "watermark")?),

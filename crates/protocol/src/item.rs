@@ -14,6 +14,8 @@ pub struct LockItem {
     pub permits: u64,
     /// How many permits there are instead, if the number was changed.
     pub resized: Option<u64>,
+    /// How often the number was changed.
+    pub resizes: u64,
     /// How many permits the sharers leave, as counted. Below zero if the number was changed to fewer than they hold.
     pub room: i64,
     /// The newest ticket drawn.
@@ -70,6 +72,7 @@ impl LockItem {
         LockItem {
             permits: 0,
             resized: None,
+            resizes: 0,
             room: 0,
             last,
             watermark,

@@ -300,12 +300,12 @@ impl Place {
         }
     }
 
-    /// Keeps one permit of the hold.
+    /// Keeps some permits of the hold.
     pub fn downgrades(&mut self) -> Act {
         self.at(Stage::Downgrading, Act::Downgrade)
     }
 
-    /// Takes in where the answer shows a hold that keeps one permit.
+    /// Takes in where the answer shows a hold that keeps some of its permits.
     pub fn downgraded(&mut self, found: Found) -> Act {
         self.is_leaving = found != Found::Holds;
         match found {

@@ -35,6 +35,12 @@ pub(crate) enum LockKind {
     Break,
     BreakSuccessor,
     Ask,
+    ResizeMore,
+    ResizeFewer,
+    ResizeSharedHolder,
+    ResizeSoleHolder,
+    ResizeWaiter,
+    ResizeWaiterForAll,
     GiveUpSlot,
     Leave,
     RenewHolder,
@@ -58,7 +64,7 @@ pub(crate) enum LockKind {
 }
 
 impl LockKind {
-    pub(crate) const ALL: [LockKind; 44] = [
+    pub(crate) const ALL: [LockKind; 50] = [
         LockKind::Enter,
         LockKind::EnterKnown,
         LockKind::EnterFree,
@@ -83,6 +89,12 @@ impl LockKind {
         LockKind::Break,
         LockKind::BreakSuccessor,
         LockKind::Ask,
+        LockKind::ResizeMore,
+        LockKind::ResizeFewer,
+        LockKind::ResizeSharedHolder,
+        LockKind::ResizeSoleHolder,
+        LockKind::ResizeWaiter,
+        LockKind::ResizeWaiterForAll,
         LockKind::GiveUpSlot,
         LockKind::Leave,
         LockKind::RenewHolder,
@@ -120,6 +132,10 @@ pub(crate) fn pair(kind: LockKind, some: &mut Few) -> (Option<LockItem>, LockWri
         if seen.last > item.last || kind == LockKind::Admit && !are_successors_of(&seen, &item) {
             continue;
         }
+        // As often as the number was changed, so it is.
+        if seen.resizes == item.resizes && seen.resized != item.resized {
+            continue;
+        }
         let Some(write) = write(kind, &seen, some) else {
             continue;
         };
@@ -149,6 +165,7 @@ fn write(kind: LockKind, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
         false => seen.permits,
     };
     place(kind, permits, seen, some)
+        .or_else(|| resize(kind, permits, seen, some))
         .or_else(|| queue(kind, permits, seen, some))
         .or_else(|| renewal(kind, permits, seen, some))
         .or_else(|| rest(kind, permits, seen, some))
@@ -287,6 +304,27 @@ fn queue(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Optio
     })
 }
 
+/// Changes of the number of permits, by what stands in the first slot.
+fn resize(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
+    let there_are = seen.there_are();
+    let first = seen.slots.first();
+    let takes_all = first.is_some_and(|first| first.permits >= permits);
+    let is_kind = match (kind, seen.holder()) {
+        (LockKind::ResizeMore, _) => true,
+        (LockKind::ResizeFewer, None) => first.is_none(),
+        (LockKind::ResizeSharedHolder, Some(_)) => !takes_all,
+        (LockKind::ResizeSoleHolder, Some(_)) => takes_all,
+        (LockKind::ResizeWaiter, None) => first.is_some() && !takes_all,
+        (LockKind::ResizeWaiterForAll, None) => first.is_some() && takes_all,
+        _ => false,
+    };
+    let to = match kind {
+        LockKind::ResizeMore => there_are + 1 + some.upto(2),
+        _ => 1 + some.upto(there_are.checked_sub(2)?),
+    };
+    is_kind.then(|| LockWrite::resize(permits, seen, to))
+}
+
 /// Gives slots to one or two rows behind the slots.
 fn fill(
     permits: u64,
@@ -357,7 +395,8 @@ fn rest(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
             };
             let (nonce, held) = held(holds.iter().find(is_it).cloned())?;
             // A holder of one permit keeps it, which is no downgrade.
-            (held.permits > 1).then(|| LockWrite::downgrade(permits, nonce, held))?
+            let keeps = 1 + some.upto(held.permits.checked_sub(2)?);
+            LockWrite::downgrade(permits, nonce, held, keeps)
         }
         LockKind::PassOn => {
             let holder = seen.holder()?;

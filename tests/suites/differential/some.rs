@@ -163,6 +163,10 @@ impl Few {
         LockItem {
             permits,
             resized,
+            resizes: match resized {
+                Some(_) => 1 + self.upto(1),
+                None => 0,
+            },
             room,
             last: ticket(watermark + open),
             watermark: ticket(watermark),
@@ -197,7 +201,8 @@ impl Few {
     }
 
     fn change(&mut self, seen: &mut LockItem) {
-        match self.upto(8) {
+        match self.upto(9) {
+            9 if seen.resizes > 0 => seen.resizes = 1 + self.upto(1),
             0 => seen.left = self.upto(1),
             1 => seen.watermark = seen.watermark.before().unwrap_or_default(),
             2 => seen.last = seen.last.before().unwrap_or_default(),

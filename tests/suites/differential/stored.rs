@@ -39,6 +39,10 @@ pub(crate) fn lock(item: &LockItem) -> Map {
         ("written", item.written.map(codec::written)),
         ("drawn_at", item.drawn_at.map(|at| Value::millis(at.0))),
         ("resized", item.resized.map(Value::number)),
+        (
+            "resizes",
+            (item.resizes > 0).then(|| Value::number(item.resizes)),
+        ),
         ("join_timeout_ms", item.grace.map(Value::millis)),
         ("granted_at", item.granted_at.map(|at| Value::millis(at.0))),
         ("asked", item.asked.as_deref().map(codec::notice)),

@@ -79,6 +79,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
             "admin",
             "delete",
             "intervene",
+            "resize",
             "versioned",
             "watch",
             "lib",

@@ -68,6 +68,9 @@ pub(crate) enum Command {
     /// Delete a lock that nobody uses, with the bytes that it carries
     #[command(after_help = DELETE_EXAMPLES)]
     Delete(Delete),
+    /// Change how many permits a semaphore has, while it is in use
+    #[command(after_help = RESIZE_EXAMPLES)]
+    Resize(Resize),
     /// Read or write the bytes that a lock carries from holder to holder
     #[command(after_help = DATA_EXAMPLES)]
     Data {
@@ -132,6 +135,7 @@ impl Command {
             | Command::Ask(Ask { place, .. })
             | Command::Break(Break { place, .. })
             | Command::Delete(Delete { place, .. })
+            | Command::Resize(Resize { place, .. })
             | Command::Supervisor(Supervisor { place, .. }) => Some(place),
             Command::Demo(_)
             | Command::DemoWorker(_)
@@ -236,6 +240,16 @@ a minute ago, 64 for a wrong command line, 69 if the table cannot be used.
 
 Examples:
   fairlock delete import/4711";
+
+const RESIZE_EXAMPLES: &str = "\
+Its callers go on to name the number that they were written with. More permits are given out at \
+once, in the order of the queue. With fewer, each holder keeps its own, and others wait. The change \
+is forgotten with the lock: when it was idle for the idle retention, or is deleted. Exit codes: 0 if \
+it has so many permits, 75 if it was not used yet, 64 for a wrong number, 69 if the table cannot be \
+used.
+
+Examples:
+  fairlock resize exports 8";
 
 const DEMO_EXAMPLES: &str = "\
 Examples:
@@ -358,6 +372,19 @@ pub(crate) struct Break {
 pub(crate) struct Delete {
     /// The lock's name
     pub(crate) lock: String,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// `fairlock resize`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Resize {
+    /// The lock's name
+    pub(crate) lock: String,
+
+    /// How many permits it has from now on
+    pub(crate) permits: u64,
 
     #[command(flatten)]
     pub(crate) place: Place,

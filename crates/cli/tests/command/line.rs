@@ -47,13 +47,14 @@ const COMMANDS: [(&[&str], &[&str]); 14] = [
 
 #[test]
 fn every_command_helps_with_examples_that_fit_a_terminal() {
-    let all: [&[&str]; 25] = [
+    let all: [&[&str]; 26] = [
         &[],
         &["run"],
         &["hold"],
         &["ask"],
         &["break"],
         &["delete"],
+        &["resize"],
         &["data"],
         &["data", "get"],
         &["data", "put"],

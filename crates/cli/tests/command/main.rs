@@ -10,6 +10,7 @@ mod inspect;
 mod lease;
 mod line;
 mod operations;
+mod resize;
 mod run;
 mod shell;
 mod sweep;

@@ -43,6 +43,14 @@ pub enum Clause {
         /// The most permits that the entry in the first slot may take.
         first: u64,
     },
+    /// The number of permits was changed so often. No other change came between, and a late duplicate changes nothing back.
+    ResizesAre(u64),
+    /// The entry in the first slot does not hold the lock: sharers leave less than it takes. `takes` is `None` if it waits for all
+    /// permits.
+    FirstWaits {
+        /// How many permits it takes.
+        takes: Option<u64>,
+    },
     /// No earlier write has given this nonce a place together with its ticket: a repeated request takes no second ticket.
     NoPlaceOf(Nonce),
     /// What must be true of the entry at a place.
@@ -84,6 +92,10 @@ impl Clause {
                 [only] => only.permits <= first && has_room(item, first.saturating_add(share)),
                 _ => false,
             },
+            Clause::ResizesAre(count) => item.resizes == count,
+            Clause::FirstWaits { takes } => {
+                !item.sharers.is_empty() && takes.is_none_or(|takes| !has_room(item, takes))
+            }
             Clause::NoPlaceOf(nonce) => item.entries().all(|entry| entry.nonce != nonce),
             Clause::GraceAtLeast(grace) => item.grace.is_some_and(|stands| stands >= grace),
             Clause::NoLongerGrace(grace) => item.grace.is_none_or(|stands| stands <= grace),
@@ -122,6 +134,13 @@ impl Clause {
                 number(values, ":slots_taken", most as u64, text)
             }
             Clause::Beside { share, first } => beside(share, first, values),
+            Clause::ResizesAre(0) => "attribute_not_exists(#resizes)".into(),
+            Clause::ResizesAre(count) => number(values, ":resizes", count, "#resizes = :resizes"),
+            Clause::FirstWaits { takes: None } => zero(values, "size(#sharers) > :zero"),
+            Clause::FirstWaits { takes: Some(takes) } => {
+                values.number(":takes", takes);
+                zero(values, "size(#sharers) > :zero AND #room < :takes")
+            }
             Clause::NoPlaceOf(nonce) => {
                 format!("attribute_not_exists({})", own_ticket(nonce)).into()
             }

@@ -37,10 +37,16 @@ pub enum Effect {
     Leave,
     /// This many permits fewer are left.
     Take(u64),
+    /// This many permits fewer are left, because there are fewer.
+    TakeAway(u64),
     /// A sharer that ends gives this many permits back.
     GiveBack(u64),
     /// An entry that keeps some of its permits gives this many back.
     Free(u64),
+    /// There are this many permits from now on.
+    ThereAre(u64),
+    /// The number of permits was changed so often.
+    Resizes(u64),
     /// The place of this nonce ends, and no ticket stands beside the places for it any more.
     Forget(Nonce),
     /// The first of the slots was given the lock at this time.
@@ -89,10 +95,14 @@ impl Effect {
             Effect::Draw(tickets) => item.last = was.last.after(*tickets).unwrap_or(item.last),
             Effect::Settle(upto) => item.watermark = *upto,
             Effect::Leave => item.left = was.left + 1,
-            Effect::Take(share) => item.room = was.room - signed(*share),
+            Effect::Take(share) | Effect::TakeAway(share) => {
+                item.room = was.room.saturating_sub(signed(*share));
+            }
             Effect::GiveBack(share) | Effect::Free(share) => {
                 item.room = was.room + signed(*share);
             }
+            Effect::ThereAre(permits) => item.resized = Some(*permits),
+            Effect::Resizes(count) => item.resizes = *count,
             // Only the stored form of the item has tickets beside the places.
             Effect::Forget(_) => {}
             Effect::GrantedAt(at) => item.granted_at = Some(*at),
@@ -170,8 +180,11 @@ impl Effect {
             Effect::Settle(upto) => number("#watermark = :upto", ":upto", upto.get()),
             Effect::Leave => number("#departures = #departures + :one", ":one", 1),
             Effect::Take(share) => number("#room = #room - :share", ":share", *share),
+            Effect::TakeAway(fewer) => number("#room = #room - :fewer", ":fewer", *fewer),
             Effect::GiveBack(share) => number("#room = #room + :share", ":share", *share),
             Effect::Free(freed) => number("#room = #room + :freed", ":freed", *freed),
+            Effect::ThereAre(permits) => number("#resized = :resized", ":resized", *permits),
+            Effect::Resizes(count) => number("#resizes = :changed", ":changed", *count),
             Effect::GrantedAt(at) => of("#granted_at = :granted", ":granted", Value::millis(at.0)),
             Effect::Sharer(entry) => (
                 format!("#sharers.#{} = :me", entry.nonce).into(),

@@ -206,8 +206,11 @@ impl LockWrite {
     }
 
     /// Takes permits that are left, if no waiter waits for any. `first` is the most permits that the entry in the first slot may take.
+    ///
+    /// An entry that takes all permits, as the callers state them, has or waits for all of them, also where there are more by now.
     pub fn share(permits: u64, me: Entry, first: u64) -> Self {
         let (nonce, share) = (me.nonce, me.permits);
+        let first = first.min(permits.saturating_sub(1));
         LockWrite::new("share", permits)
             .when([
                 Clause::NoOpenTicket,
@@ -354,6 +357,45 @@ impl LockWrite {
         LockWrite::new("ask", permits).makes([Effect::Asked(notice)])
     }
 
+    /// Changes how many permits there are. An entry that holds the lock goes on to hold it, however few there are then.
+    ///
+    /// An entry in the first slot holds the lock because sharers leave what it takes. With fewer permits they may leave less. So such an
+    /// entry becomes a sharer by the same write, and a waiter there must still be waiting. No other change may have come
+    /// between: the room is counted from what was seen.
+    pub fn resize(permits: u64, seen: &LockItem, there_are: u64) -> Self {
+        let before = seen.there_are();
+        let resize = LockWrite::new("change the permits", permits)
+            .when([Clause::ResizesAre(seen.resizes)])
+            .makes([
+                Effect::ThereAre(there_are),
+                Effect::Resizes(seen.resizes.saturating_add(1)),
+            ]);
+        if let Some(more) = there_are.checked_sub(before) {
+            return resize.makes([Effect::Free(more)]);
+        }
+        let fewer = before - there_are;
+        let Some(first) = seen.slots.first() else {
+            return resize
+                .when([Clause::SlotsAtMost(0)])
+                .makes([Effect::TakeAway(fewer)]);
+        };
+        let takes = (first.permits < permits).then_some(first.permits);
+        let resize = resize.when_at(
+            At::Slot(0),
+            [is(first), EntryClause::PermitsAre(first.permits)],
+        );
+        match takes.filter(|_| seen.holder().is_some()) {
+            Some(takes) => resize.makes([
+                Effect::TakeAway(fewer.saturating_add(takes)),
+                Effect::Admit(0, vec![first.nonce]),
+            ]),
+            None if seen.holder().is_some() => resize.makes([Effect::TakeAway(fewer)]),
+            None => resize
+                .when([Clause::FirstWaits { takes }])
+                .makes([Effect::TakeAway(fewer)]),
+        }
+    }
+
     /// Gives up the caller's own slot.
     pub fn give_up_slot(permits: u64, at: At, own: &Entry) -> Self {
         LockWrite::new("give up a slot", permits)
@@ -411,10 +453,10 @@ impl LockWrite {
             )
     }
 
-    /// Keeps one permit of a hold, and frees the others.
-    pub fn downgrade(permits: u64, nonce: Nonce, held: ItemHold) -> Self {
+    /// Keeps some permits of a hold, and frees the others.
+    pub fn downgrade(permits: u64, nonce: Nonce, held: ItemHold, keeps: u64) -> Self {
         let Footing { at, ticket, .. } = held.footing;
-        let freed = held.permits.saturating_sub(1);
+        let freed = held.permits.saturating_sub(keeps);
         LockWrite::new("downgrade", permits)
             .when_at(
                 at,
@@ -423,7 +465,7 @@ impl LockWrite {
                     EntryClause::PermitsAre(held.permits),
                 ],
             )
-            .makes_at(at, [EntryEffect::Permits(1)])
+            .makes_at(at, [EntryEffect::Permits(keeps)])
             .makes(matches!(at, At::Sharer(_)).then_some(Effect::Free(freed)))
     }
 

@@ -66,10 +66,11 @@ pub enum RowBody {
 }
 
 /// Every attribute of a lock item, by its path.
-pub const OF_LOCK_ITEM: [&str; 32] = [
+pub const OF_LOCK_ITEM: [&str; 33] = [
     "format",
     "permits",
     "resized",
+    "resizes",
     "room",
     "sharers",
     "slots",
@@ -102,9 +103,10 @@ pub const OF_LOCK_ITEM: [&str; 32] = [
 ];
 
 /// What stands on the item of a lock that several clients hold, and that carries data.
-pub const OF_A_SHARED_LOCK: [&str; 11] = [
+pub const OF_A_SHARED_LOCK: [&str; 12] = [
     "permits",
     "resized",
+    "resizes",
     "room",
     "sharers",
     "data",

@@ -29,6 +29,7 @@ impl Client {
         };
         match request {
             _ if role == Role::Sweeper => nothing,
+            Request::Resize { .. } => Answer { applied, ..nothing },
             Request::Enter { .. } | Request::EnterOver { .. } | Request::Share { .. } => {
                 let item = match (found, entry) {
                     (Found::Holds, Some(entry)) => Some(alone(entry)),
@@ -97,7 +98,7 @@ impl Client {
                 | Request::VoidDead { .. }
                 | Request::RenewRow { .. }
         );
-        role != Role::Sweeper && !tells_nothing
+        role.asks_for_a_place() && !tells_nothing
     }
 
     /// A client that must clear its way uses the whole item. A client that asks again only uses it at a glance.
@@ -140,6 +141,7 @@ fn at_a_glance(item: Item) -> Item {
         room: item.room,
         sharers: anybody(item.sharers),
         slots: anybody(item.slots),
+        ..Item::default()
     }
 }
 

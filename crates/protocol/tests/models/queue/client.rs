@@ -30,6 +30,8 @@ pub(crate) enum Role {
     Glance,
     /// Settles what dead clients left behind, and removes an idle lock item.
     Sweeper,
+    /// Changes the number of permits to this one.
+    Operator(u8),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -88,9 +90,13 @@ impl Role {
         !matches!(self, Role::Caller | Role::Glance)
     }
 
+    pub(crate) fn asks_for_a_place(self) -> bool {
+        !matches!(self, Role::Sweeper | Role::Operator(_))
+    }
+
     fn share(self, permits: u8) -> u8 {
         match self {
-            Role::Reader | Role::Glance => 1,
+            Role::Reader | Role::Glance | Role::Operator(_) => 1,
             Role::Downgrader => 2,
             _ => permits,
         }

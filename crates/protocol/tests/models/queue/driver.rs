@@ -68,8 +68,10 @@ impl World {
         let Task::Answered(request, answer) = client.task else {
             return;
         };
-        if setup.roles[me] == Role::Sweeper {
-            return client.swept(request);
+        match setup.roles[me] {
+            Role::Sweeper => return client.swept(request),
+            Role::Operator(_) => return client.operated(answer),
+            _ => {}
         }
         client.settled_rows |= if answer.applied {
             settled_rows(&request)
@@ -103,6 +105,9 @@ impl World {
         let hand = item.map_or(Hand::Nothing, |item| Hand::Snapshot(Snapshot::new(item)));
         let act = match client.task {
             _ if setup.roles[me] == Role::Sweeper => return self.sweep(me, setup, hand.poll()),
+            _ if let Role::Operator(to) = setup.roles[me] => {
+                return client.operates(to, item, &setup.rules);
+            }
             Task::AtTheDoor => client.place.read(client.seen(item, &setup.rules)),
             Task::Finding => client.place.stands(client.found(item, &setup.rules).0),
             _ => client.polled(Shown::Item(item)),

@@ -288,7 +288,7 @@ impl World {
 
 impl Client {
     fn can_go(&self, role: Role) -> bool {
-        role != Role::Sweeper && !self.place.has_held()
+        role.asks_for_a_place() && !self.place.has_held()
     }
 
     /// Whether it has a request in flight, or an answer.

@@ -25,9 +25,11 @@ mod driver;
 mod faults;
 mod few;
 mod names;
+mod operator;
 mod properties;
 mod request;
 mod rules;
+mod several;
 mod snapshot;
 mod sweeper;
 mod table;
@@ -36,11 +38,10 @@ mod writes;
 
 use std::time::Duration;
 
-use client::Role::{self, Caller, Downgrader, Drawer, Glance, Pair, Reader, Sweeper, Waiter};
+use client::Role::{self, Caller, Downgrader, Drawer, Operator, Pair, Reader, Sweeper, Waiter};
 use faults::{Fault, Faults, Place};
 use properties::{
-    AT_ONCE, COUNTERS, EXCLUSION, HOLDER, NOT_OVERTAKEN, ONCE, QUEUE_ORDER, ROOM, SLOTS, TAKEN,
-    TOKENS,
+    AT_ONCE, COUNTERS, EXCLUSION, NOT_OVERTAKEN, ONCE, QUEUE_ORDER, ROOM, SLOTS, TOKENS,
 };
 use rules::{Mutant, Rules};
 use stateright::{Checker, Model};
@@ -135,7 +136,7 @@ const LATE_RENEWAL: Faults = Faults {
 
 #[test]
 fn three_clients_take_a_turn_over_three_slots() {
-    proves(&setup(THREE, 1, 3, Faults::any(1)), 935_641);
+    proves(&setup(THREE, 1, 3, Faults::any(1)), 935_637);
 }
 
 #[test]
@@ -160,12 +161,12 @@ fn two_clients_take_two_turns_over_two_slots() {
 
 #[test]
 fn three_clients_take_a_turn_over_one_slot() {
-    proves(&setup(THREE, 1, 1, Faults::any(1)), 441_698);
+    proves(&setup(THREE, 1, 1, Faults::any(1)), 441_697);
 }
 
 #[test]
 fn three_clients_take_a_turn_over_two_slots() {
-    proves(&setup(THREE, 1, 2, Faults::any(1)), 794_570);
+    proves(&setup(THREE, 1, 2, Faults::any(1)), 794_566);
 }
 
 #[test]
@@ -228,17 +229,17 @@ fn a_sweeper_comes_between_clients_that_draw_two_tickets_at_a_time() {
 
 #[test]
 fn two_places_of_one_process_know_of_each_other() {
-    proves(&together(&[Drawer, Drawer], 2, 1, Faults::any(1)), 143_001);
+    proves(&together(&[Drawer, Drawer], 2, 1, Faults::any(1)), 143_009);
 }
 
 #[test]
 fn a_place_of_another_process_comes_between_two_of_one() {
-    proves(&together(THREE_DRAWERS, 1, 1, Faults::any(1)), 857_858);
+    proves(&together(THREE_DRAWERS, 1, 1, Faults::any(1)), 857_773);
 }
 
 #[test]
 fn two_places_of_one_process_may_both_have_a_slot() {
-    proves(&together(THREE_DRAWERS, 1, 2, Faults::any(1)), 1_230_894);
+    proves(&together(THREE_DRAWERS, 1, 2, Faults::any(1)), 1_230_930);
 }
 
 #[test]
@@ -271,6 +272,11 @@ fn larger_sizes_hold_too() {
     proves(&setup(FOUR, 1, 3, Faults::NONE), 1_401_849);
     let with_a_sweeper = &[Pair, Pair, Sweeper];
     proves(&setup(with_a_sweeper, 1, 1, Faults::any(2)), 3_603_091);
+    // The waiter in the first slot waits for two of three permits, beside readers that leave one.
+    let with_an_operator = &[Reader, Reader, Reader, Downgrader, Operator(1)];
+    let mut of_three = of_two(with_an_operator, 1, 2, Faults::NONE);
+    of_three.rules.permits = 3;
+    proves(&of_three, 6_559_149);
 }
 
 #[test]
@@ -473,106 +479,6 @@ fn two_tickets_drawn_as_one_are_caught() {
         TOKENS,
         setup(&[Pair, Drawer], 2, 1, Faults::NONE),
     );
-}
-
-#[test]
-fn a_writer_comes_between_two_readers() {
-    proves(
-        &of_two(&[Reader, Reader, Drawer], 1, 1, Faults::any(1)),
-        423_105,
-    );
-}
-
-#[test]
-fn three_readers_share_two_permits() {
-    proves(
-        &of_two(&[Reader, Reader, Reader], 1, 2, Faults::any(1)),
-        50_637,
-    );
-}
-
-#[test]
-fn a_reader_and_a_writer_take_two_turns() {
-    proves(&of_two(&[Reader, Drawer], 2, 1, Faults::any(1)), 333_510);
-}
-
-#[test]
-fn a_writer_downgrades_before_a_reader_and_a_writer() {
-    proves(
-        &of_two(&[Downgrader, Reader, Drawer], 1, 2, Faults::any(1)),
-        1_197_984,
-    );
-}
-
-#[test]
-fn one_who_does_not_wait_comes_between_readers() {
-    proves(
-        &of_two(&[Reader, Reader, Glance], 1, 1, Faults::any(1)),
-        224_868,
-    );
-}
-
-/// The waiter in the queue may die while the reader lives.
-#[test]
-fn one_who_does_not_wait_comes_between_a_reader_and_a_writer() {
-    proves(
-        &of_two(&[Reader, Drawer, Glance], 1, 1, Faults::any(1)),
-        566_130,
-    );
-}
-
-#[test]
-fn a_caller_comes_between_a_reader_and_a_writer() {
-    proves(
-        &of_two(&[Reader, Drawer, Caller], 1, 1, Faults::any(1)),
-        312_161,
-    );
-}
-
-#[test]
-fn a_sweeper_comes_between_a_reader_and_a_writer() {
-    proves(
-        &of_two(&[Reader, Reader, Sweeper], 1, 1, Faults::any(2)),
-        140_179,
-    );
-}
-
-#[test]
-fn a_share_over_unsettled_tickets_is_caught() {
-    let setup = of_two(&[Reader, Waiter, Drawer], 1, 1, Faults::NONE);
-    catches(Mutant::ShareOverUnsettled, NOT_OVERTAKEN, setup);
-}
-
-#[test]
-fn a_share_over_successors_is_caught() {
-    let setup = of_two(&[Reader, Reader, Drawer], 1, 1, Faults::NONE);
-    catches(Mutant::ShareBesideAnybody, QUEUE_ORDER, setup);
-}
-
-#[test]
-fn a_share_of_what_is_not_left_is_caught() {
-    // The client in the first slot no longer holds the lock.
-    let setup = of_two(&[Reader, Reader, Reader], 1, 1, Faults::NONE);
-    catches(Mutant::ShareWithoutRoom, HOLDER, setup);
-}
-
-#[test]
-fn an_admission_of_whoever_is_there_is_caught() {
-    let setup = of_two(&[Reader, Reader, Reader], 1, 2, Faults::any(1));
-    catches(Mutant::AdmitWhoeverIsThere, TAKEN, setup);
-}
-
-#[test]
-fn a_downgrade_that_frees_what_others_took_is_caught() {
-    // A client that has two of three permits keeps one.
-    let mut setup = of_two(
-        &[Downgrader, Reader, Reader],
-        1,
-        1,
-        Faults::one(Fault::Duplicate),
-    );
-    setup.rules.permits = 3;
-    catches(Mutant::DowngradeWithoutShare, TAKEN, setup);
 }
 
 #[test]

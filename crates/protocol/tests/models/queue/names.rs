@@ -150,6 +150,9 @@ impl Request {
             | Request::VoidMine { nonce, .. }
             | Request::RenewSuccessor { nonce, .. }
             | Request::RenewRow { nonce, .. } => each(nonce),
+            Request::Resize { first, .. } => {
+                first.iter_mut().for_each(|first| each(&mut first.nonce));
+            }
             Request::Draw { .. }
             | Request::VoidGap { .. }
             | Request::Left { .. }

@@ -11,6 +11,9 @@ use super::world::{Broken, Setup, World};
 pub(crate) const EXCLUSION: &str =
     "those who believe they hold have no more permits than there are";
 pub(crate) const HOLDER: &str = "who believes it holds does in the table";
+pub(crate) const STAYS: &str = "an entry that holds the lock holds it until it goes";
+pub(crate) const NO_MORE: &str =
+    "no entry is let in beside others to more permits than there are by now";
 pub(crate) const TOKENS: &str = "grants are in ticket order";
 pub(crate) const COUNTERS: &str = "last and watermark only grow";
 pub(crate) const NOT_OVERTAKEN: &str = "no timely waiter is passed over";
@@ -26,11 +29,15 @@ pub(crate) const DONE: &str = "all done";
 
 pub(crate) fn all() -> Vec<Property<Setup>> {
     vec![
-        Property::<Setup>::always(EXCLUSION, |setup, world| {
-            believed(world) <= setup.rules.permits
-        }),
+        Property::<Setup>::always(EXCLUSION, excludes),
         Property::<Setup>::always(HOLDER, |setup, world| {
             who_believes_holds(world, &setup.rules)
+        }),
+        Property::<Setup>::always(STAYS, |_, world| {
+            world.broken != Some(Broken::HolderWaitsAgain)
+        }),
+        Property::<Setup>::always(NO_MORE, |_, world| {
+            world.broken != Some(Broken::MoreThanThereAre)
         }),
         Property::<Setup>::always(TOKENS, |_, world| {
             world.broken != Some(Broken::TokenWentBack)
@@ -77,10 +84,12 @@ pub(crate) fn is_done(world: &World) -> bool {
     world.clients.iter().all(Client::is_gone)
 }
 
-/// The permits of the clients that believe they hold.
-fn believed(world: &World) -> u8 {
+/// Whether the clients that believe they hold have no more permits than there ever are, and a client that has the whole lock is alone.
+fn excludes(setup: &Setup, world: &World) -> bool {
     let believers = world.clients.iter().filter(|client| client.believes());
-    believers.map(|client| client.has).sum()
+    let has: Vec<_> = believers.map(|client| client.has).collect();
+    let is_whole = has.iter().any(|has| *has >= setup.rules.permits);
+    has.iter().sum::<u8>() <= setup.most_permits() && (!is_whole || has.len() == 1)
 }
 
 fn who_believes_holds(world: &World, rules: &Rules) -> bool {
@@ -156,5 +165,8 @@ fn is_in_order(item: &Item, rules: &Rules) -> bool {
 fn is_counted(item: &Item, rules: &Rules) -> bool {
     let shared = item.sharers.iter().map(|at| at.share).sum::<u8>();
     let taken = item.holders(rules).map(|at| at.share).sum::<u8>();
-    shared as i8 + item.room == rules.permits as i8 && taken <= rules.permits
+    let there_are = item.there_are(rules);
+    // A holder keeps its permits, however few there are by now.
+    let is_enough = taken <= there_are || item.resizes > 0;
+    shared as i8 + item.room == there_are as i8 && is_enough
 }

@@ -98,6 +98,15 @@ pub(crate) enum Request {
     Remove {
         last: u8,
     },
+    /// Change the number of permits, which was `before` and was changed `resizes` times, where this entry stood in the first slot, as the
+    /// holder or as a waiter.
+    Resize {
+        to: u8,
+        before: u8,
+        resizes: u8,
+        first: Option<Entry>,
+        holds: bool,
+    },
 }
 
 /// A client that asks for a place.
@@ -230,6 +239,23 @@ impl Request {
             seen: Seen::of(&snapshot.item),
             found,
             watermark: filling.watermark.get() as u8,
+        }
+    }
+
+    /// The change that an operator sends, by what the item shows.
+    pub(crate) fn resize(item: &Item, to: u8, rules: &Rules) -> Self {
+        let first = item.slots.get(0);
+        Request::Resize {
+            to,
+            before: item.there_are(rules),
+            resizes: item.resizes,
+            // Neither matters to the change.
+            first: first.map(|first| Entry {
+                beat: 0,
+                stray: false,
+                ..first
+            }),
+            holds: item.holder(rules).is_some(),
         }
     }
 

@@ -45,6 +45,16 @@ pub(crate) enum Mutant {
     /// The first successors come in, whichever entries they are by now.
     AdmitWhoeverIsThere,
     DowngradeWithoutShare,
+    /// A caller shares beside an entry that takes the whole lock, where there are more permits by now.
+    ShareBesideTheWhole,
+    /// A late copy of a change of the number of permits applies.
+    ResizeTwice,
+    /// A change to fewer permits applies whichever entry stands in the first slot by now.
+    ResizeUnderAnybody,
+    /// A change to fewer permits applies though the waiter in the first slot has become a holder.
+    ResizeOverWhoHolds,
+    /// A holder in the first slot stays there, though the sharers leave less than it takes.
+    ResizeLeavesTheFirst,
     /// A place that leaves the queue counts its departure, and leaves its row.
     RowIsNotVoid,
     /// A place makes its row void, and does not count its departure.

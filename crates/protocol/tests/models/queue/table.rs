@@ -69,6 +69,10 @@ pub(crate) struct Item {
     pub(crate) left: u8,
     /// Permits that the sharers leave, as counted.
     pub(crate) room: i8,
+    /// How many permits there are if their number was changed, and else zero.
+    pub(crate) resized: u8,
+    /// How often it was changed.
+    pub(crate) resizes: u8,
     pub(crate) sharers: Few,
     pub(crate) slots: Few,
 }
@@ -123,19 +127,30 @@ impl Item {
     }
 
     pub(crate) fn has_left(&self, share: u8, rules: &Rules) -> bool {
-        self.is_free() || share as i8 <= self.left_over(rules)
+        self.is_free() || share < rules.permits && share as i8 <= self.left_over(rules)
     }
 
     /// What is left beside all entries that hold the lock.
     fn left_over(&self, rules: &Rules) -> i8 {
-        self.room - self.holder(rules).map_or(0, |holder| holder.share as i8)
+        match self.holder(rules) {
+            Some(holder) if holder.share >= rules.permits => 0,
+            holder => self.room - holder.map_or(0, |holder| holder.share as i8),
+        }
+    }
+
+    pub(crate) fn there_are(&self, rules: &Rules) -> u8 {
+        match self.resized {
+            0 => rules.permits,
+            resized => resized,
+        }
     }
 
     /// How many of the first successors wait for no more than what is left, and what they take.
     pub(crate) fn admitted(&self, rules: &Rules) -> (usize, u8) {
         let (left, mut share) = (self.left_over(rules), 0);
         let fits = |successor: &Entry| {
-            let fits = (share + successor.share) as i8 <= left;
+            let is_part = successor.share < rules.permits;
+            let fits = is_part && (share + successor.share) as i8 <= left;
             share += if fits { successor.share } else { 0 };
             fits
         };

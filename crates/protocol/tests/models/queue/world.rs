@@ -7,7 +7,7 @@ use super::driver::Hand;
 use super::faults::{Fault, Faults};
 use super::request::Request;
 use super::rules::{Mutant, Rules};
-use super::table::{Entry, Table};
+use super::table::{Entry, Item, Table};
 use fairlock_protocol::place::Claim;
 use fairlock_protocol::step::Occupant;
 use fairlock_protocol::ticket::Ticket;
@@ -41,6 +41,8 @@ pub(crate) struct World {
 pub(crate) enum Broken {
     TokenWentBack,
     CounterWentBack,
+    HolderWaitsAgain,
+    MoreThanThereAre,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,7 +86,7 @@ impl Model for Setup {
             newest_alone: 0,
             broken: None,
         };
-        for me in (0..self.roles.len()).filter(|me| self.roles[*me] != Role::Sweeper) {
+        for me in (0..self.roles.len()).filter(|me| self.roles[*me].asks_for_a_place()) {
             world.sets_out(me, self, Hand::Nothing);
         }
         vec![world]
@@ -134,6 +136,21 @@ fn own_step(me: usize, client: &Client) -> Option<Action> {
         Task::Holding { .. } => Some(Action::Release(me)),
         Task::Done | Task::Crashed => None,
     }
+}
+
+/// What a step did to the holders that no step may do.
+fn broken_hold(before: &Item, after: &Item, rules: &Rules) -> Option<Broken> {
+    let same =
+        |one: Entry| move |other: Entry| (one.nonce, one.ticket) == (other.nonce, other.ticket);
+    let waits_again =
+        |held: Entry| after.places().any(same(held)) && !after.holders(rules).any(same(held));
+    if before.holders(rules).any(waits_again) {
+        return Some(Broken::HolderWaitsAgain);
+    }
+    let is_new = |holder: Entry| !before.holders(rules).any(same(holder));
+    let taken: u8 = after.holders(rules).map(|holder| holder.share).sum();
+    let is_over = taken > after.there_are(rules) && after.holders(rules).count() > 1;
+    (is_over && after.holders(rules).any(is_new)).then_some(Broken::MoreThanThereAre)
 }
 
 impl World {
@@ -201,6 +218,10 @@ impl World {
             && (after.last < before.last || after.watermark < before.watermark)
         {
             self.broken = Some(Broken::CounterWentBack);
+        }
+        if let (Some(before), Some(after)) = (last.table.item, self.table.item) {
+            let broken = broken_hold(&before, &after, rules);
+            self.broken = broken.or(self.broken);
         }
         for (before, after) in last.clients.iter().zip(&self.clients) {
             let granted = after.believes() && !before.place.has_held();

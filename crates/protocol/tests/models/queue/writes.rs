@@ -156,6 +156,23 @@ fn lock_write(
             )
         }
         Request::Left { ticket: mine } => LockWrite::leave(permits, ticket(mine)),
+        Request::Resize {
+            to,
+            before,
+            resizes,
+            first,
+            holds,
+        } => {
+            let mut was = seen(0, 0);
+            was.permits = permits;
+            was.resized = Some(before.into());
+            was.resizes = resizes.into();
+            was.slots = first.iter().copied().map(protocol_entry).collect();
+            if !holds {
+                was.sharers = vec![nobody()];
+            }
+            LockWrite::resize(permits, &was, to.into())
+        }
         Request::Remove { last } => {
             let mut was = seen(last, last);
             was.expires_at = EXPIRY;
@@ -190,7 +207,7 @@ fn place_write(item: Item, request: &Request, rules: &Rules) -> Option<LockWrite
             LockWrite::evict(permits, &dead, held(nonce, share), None)
         }
         Request::Downgrade { nonce, share } => {
-            LockWrite::downgrade(permits, protocol_nonce(nonce), held(nonce, share))
+            LockWrite::downgrade(permits, protocol_nonce(nonce), held(nonce, share), 1)
         }
         _ => return successor_write(item, request, permits),
     })
@@ -274,6 +291,11 @@ fn planted(mut write: LockWrite, rules: &Rules) -> LockWrite {
         Some(Mutant::DowngradeWithoutShare) => {
             verb == "downgrade" && matches!(clause, Clause::Entry(_, EntryClause::PermitsAre(_)))
         }
+        Some(Mutant::ResizeTwice) => matches!(clause, Clause::ResizesAre(_)),
+        Some(Mutant::ResizeUnderAnybody) => {
+            verb == "change the permits" && matches!(clause, Clause::Entry(..))
+        }
+        Some(Mutant::ResizeOverWhoHolds) => matches!(clause, Clause::FirstWaits { .. }),
         _ => false,
     };
     write.clauses.retain(|clause| !is_left_out(clause));
@@ -286,6 +308,23 @@ fn planted(mut write: LockWrite, rules: &Rules) -> LockWrite {
                 *share = 0;
             }
         }),
+        Some(Mutant::ShareBesideTheWhole) => write.clauses.iter_mut().for_each(|clause| {
+            if let Clause::Beside { first, .. } = clause {
+                *first = rules.permits.into();
+            }
+        }),
+        Some(Mutant::ResizeLeavesTheFirst) if verb == "change the permits" => {
+            let admits = |effect: &Effect| matches!(effect, Effect::Admit(..));
+            if write.effects.iter().any(admits) {
+                write.effects.retain(|effect| !admits(effect));
+                write.effects.iter_mut().for_each(|effect| {
+                    if let Effect::TakeAway(taken) = effect {
+                        // Of a holder with one permit.
+                        *taken -= 1;
+                    }
+                });
+            }
+        }
         Some(Mutant::LeaveWithoutLeft) => write.effects.retain(|effect| *effect != Effect::Leave),
         Some(Mutant::DrawsOne) => write.effects.iter_mut().for_each(|effect| {
             if let Effect::Draw(tickets) = effect {
@@ -416,6 +455,8 @@ fn lock_item(item: &Item, rules: &Rules) -> LockItem {
     let entries = |few: &Few| few.iter().map(protocol_entry).collect();
     LockItem {
         permits: rules.permits.into(),
+        resized: (item.resizes > 0).then_some(item.resized.into()),
+        resizes: item.resizes.into(),
         room: item.room.into(),
         left: item.left.into(),
         sharers: entries(&item.sharers),
@@ -438,6 +479,8 @@ fn model_item(item: &LockItem) -> Item {
         watermark: small(item.watermark.get()),
         left: small(item.left),
         room: i8::try_from(item.room).unwrap_or(i8::MIN),
+        resized: item.resized.map_or(0, small),
+        resizes: small(item.resizes),
         sharers: few(&item.sharers),
         slots: few(&item.slots),
     }
