@@ -15,6 +15,7 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use crate::clock::Clock;
 use crate::error::{Error, LockLost, LossReason};
 use crate::guard::LockGuard;
+use crate::hold::HoldStatus;
 use crate::lock::FairLock;
 use crate::run::while_held;
 use crate::signal::Signal;
@@ -67,6 +68,14 @@ struct Campaign {
     lock: FairLock,
     resigned: Arc<Signal<Resigned>>,
     observer: Option<LeadershipObserver>,
+    gives_way: GivesWay,
+}
+
+/// For what a candidate ends a term before the lock is lost.
+#[derive(Clone, Copy, Default)]
+struct GivesWay {
+    in_danger: bool,
+    when_asked: bool,
 }
 
 type LeadershipObserver = Box<dyn Fn(&LeadershipEvent) + Send + Sync>;
@@ -104,6 +113,12 @@ pub enum LeadershipEvent {
         /// Why the lock was lost.
         reason: LossReason,
     },
+    /// The candidate leads no more, because its hold is [in danger](Candidate::resigns_in_danger). The work was dropped. `Ended` follows
+    /// when the release has an answer, or the lease is over.
+    InDanger {
+        /// The fencing token of the term.
+        ticket: Ticket,
+    },
     /// DynamoDB does not answer while the candidate waits to lead. The candidate keeps its place in the queue, if it has one, and
     /// goes on trying.
     OutageBegan {
@@ -126,6 +141,7 @@ pub enum LeadershipEvent {
 enum Term<T> {
     Stopped,
     Resigned,
+    InDanger,
     Done(ControlFlow<T>),
     Lost(LockLost),
 }
@@ -146,6 +162,7 @@ impl FairLock {
             lock: self.clone(),
             resigned: Arc::default(),
             observer: None,
+            gives_way: GivesWay::default(),
         };
         Candidate {
             campaign,
@@ -194,6 +211,41 @@ impl Candidate {
     /// ```
     pub fn observed(mut self, observer: impl Fn(&LeadershipEvent) + Send + Sync + 'static) -> Self {
         self.campaign.observer = Some(Box::new(observer));
+        self
+    }
+
+    /// Ends a term as soon as its hold is in danger, and not only when the lock is lost. A hold is in danger when renewals fail and two
+    /// thirds of its lease are over, as [`LockGuard::in_danger`] says. The work is dropped then, with a third of the lease to spare.
+    ///
+    /// For work that must have ended when another candidate leads, and that takes a while to end. The lock is given back as soon as DynamoDB
+    /// answers, and the candidate stands again. Without this, a hold that is renewed after a danger goes on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn stand(lock: &fairlock::FairLock) {
+    /// let candidate = lock.candidate().resigns_in_danger();
+    /// # drop(candidate);
+    /// # }
+    /// ```
+    pub fn resigns_in_danger(mut self) -> Self {
+        self.campaign.gives_way.in_danger = true;
+        self
+    }
+
+    /// Ends a term when its holder is [asked to give way](crate::LockClient::ask_to_yield), by `fairlock ask` for example. The candidate
+    /// then stands again, at the end of the queue.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn stand(lock: &fairlock::FairLock) {
+    /// let candidate = lock.candidate().resigns_when_asked();
+    /// # drop(candidate);
+    /// # }
+    /// ```
+    pub fn resigns_when_asked(mut self) -> Self {
+        self.campaign.gives_way.when_asked = true;
         self
     }
 
@@ -285,7 +337,10 @@ impl Candidate {
             match campaign.term(guard, &mut stop, &mut work).await {
                 Term::Done(ControlFlow::Break(value)) => return Ok(Some(value)),
                 Term::Stopped => return Ok(None),
-                Term::Done(ControlFlow::Continue(())) | Term::Resigned | Term::Lost(_) => {}
+                Term::Done(ControlFlow::Continue(()))
+                | Term::Resigned
+                | Term::InDanger
+                | Term::Lost(_) => {}
             }
             let rest = rests.after(campaign.clock().now().since(began));
             tokio::select! {
@@ -381,8 +436,14 @@ impl Campaign {
             biased;
             () = stop => Term::Stopped,
             () = self.resigned.wait_for(|now| (is_resigned || *now != before).then_some(())) => Term::Resigned,
+            () = danger(&guard), if self.gives_way.in_danger => Term::InDanger,
+            _ = guard.asked_to_yield(), if self.gives_way.when_asked => Term::Resigned,
             done = while_held(&guard, work(&guard)) => done.map_or_else(Term::Lost, Term::Done),
         };
+        if matches!(term, Term::InDanger) {
+            tracing::warn!(lock = guard.name(), %ticket, "leads no more: its hold is in danger");
+            self.tell(&LeadershipEvent::InDanger { ticket });
+        }
         if let Term::Lost(LockLost { reason, .. }) = &term {
             tracing::info!(lock = guard.name(), %ticket, %reason, "leads no more");
             let reason = reason.clone();
@@ -409,6 +470,13 @@ impl Campaign {
         if let Some(observer) = &self.observer {
             observer(news);
         }
+    }
+}
+
+/// Waits until a hold is in danger. Does not end if the hold ends before.
+async fn danger(guard: &LockGuard) {
+    if guard.hold().news(false).await != HoldStatus::Held {
+        pending::<()>().await;
     }
 }
 

@@ -70,6 +70,7 @@ fn words(told: &LeadershipEvent) -> (String, Option<Ticket>) {
             let how = released.as_ref().map_or_else(kind, |()| "ended");
             (how.into(), Some(*ticket))
         }
+        LeadershipEvent::InDanger { ticket } => ("in danger".into(), Some(*ticket)),
         LeadershipEvent::Lost { ticket, reason } => (format!("lost: {reason:?}"), Some(*ticket)),
         LeadershipEvent::Unavailable { .. } => ("unavailable".into(), None),
         LeadershipEvent::OutageBegan { .. } => ("out of reach".into(), None),
@@ -83,6 +84,15 @@ fn kind(error: &Error) -> &'static str {
         Error::Lost { .. } => "ended, lost",
         Error::Unavailable { .. } => "ended, unavailable",
         _ => "ended otherwise",
+    }
+}
+
+/// Notes when the work that has it is dropped.
+struct Stops(Arc<Mutex<Option<Instant>>>);
+
+impl Drop for Stops {
+    fn drop(&mut self) {
+        *self.0.lock().unwrap() = Some(Instant::now());
     }
 }
 
@@ -113,6 +123,79 @@ fn candidates_whose_work_gives_way_lead_by_turns_under_growing_tickets() {
         heard.chunks_mut(4).for_each(|turn| turn.sort());
         assert_eq!(heard, [turn, turn, turn].concat());
         assert!(lab.is_free("a").await);
+    });
+}
+
+/// Two thirds of the lease after the last renewal that was answered, and a third before the lock is lost.
+#[test]
+fn a_candidate_that_resigns_in_danger_stops_before_the_lock_is_lost() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b, news) = (lab.host(), lab.host(), News::default());
+        let lock = a.locks.fair_lock("a").unwrap();
+        let first = news.observing(lock.candidate().resigns_in_danger(), "a");
+        let resigns = first.resignation();
+        let dropped = Arc::new(Mutex::new(None));
+        let noted = Arc::clone(&dropped);
+        let first = first.lead(async |_: &LockGuard| -> ControlFlow<()> {
+            let noted = Arc::clone(&noted);
+            let _stops = Stops(noted);
+            pending().await
+        });
+        let others = async {
+            lab.settle().await;
+            assert_eq!(news.heard(), ["a began"]);
+            // A renewal that fails, and goes through in time, is no danger.
+            a.network.set_faults(cut_off());
+            lab.wait(15 * SECOND).await;
+            a.network.set_faults(Faults::default());
+            lab.wait(15 * SECOND).await;
+            assert_eq!(news.heard(), [""; 0]);
+            a.network.set_faults(cut_off());
+            let cut = Instant::now();
+            let next = acquire(&b).await;
+            let stopped = dropped.lock().unwrap().unwrap();
+            assert!(stopped > cut && stopped + 8 * SECOND < Instant::now());
+            a.network.set_faults(Faults::default());
+            next.release().await.unwrap();
+            lab.wait(60 * SECOND).await;
+            resigns.resign();
+        };
+        tokio::select! {
+            led = first => panic!("{led:?}"),
+            () = others => {}
+        }
+        let heard = news.heard();
+        assert_eq!(heard[0], "a in danger");
+        assert!(heard[1].starts_with("a ended, "), "{heard:?}");
+        assert!(heard[2..].contains(&"a began".to_owned()), "{heard:?}");
+    });
+}
+
+#[test]
+fn a_candidate_that_heeds_requests_gives_way_when_it_is_asked() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b, news) = (lab.host(), lab.host(), News::default());
+        let lock = a.locks.fair_lock("a").unwrap();
+        let heeds = news.observing(lock.candidate().resigns_when_asked(), "a");
+        let not = news.candidate(&b, "b");
+        let others = async {
+            lab.settle().await;
+            assert_eq!(news.heard(), ["a began"]);
+            assert_eq!(b.locks.ask_to_yield("a", "soon").await.unwrap(), 1);
+            lab.wait(30 * SECOND).await;
+            assert_eq!(news.heard(), ["a ended", "b began"]);
+            // The other candidate goes on.
+            assert_eq!(a.locks.ask_to_yield("a", "soon").await.unwrap(), 1);
+            lab.wait(30 * SECOND).await;
+            assert_eq!(news.heard(), [""; 0]);
+        };
+        tokio::select! {
+            led = heeds.lead(for_ever) => panic!("{led:?}"),
+            led = not.lead(for_ever) => panic!("{led:?}"),
+            () = others => {}
+        }
     });
 }
 
