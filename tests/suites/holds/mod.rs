@@ -315,6 +315,28 @@ fn a_long_lease_stays_dated_and_its_dead_holder_can_be_taken_by_one_who_does_not
     });
 }
 
+/// Its first read shows by DynamoDB's clock how long the lease has been over.
+#[test]
+fn a_newcomer_that_waits_passes_holders_that_expired_long_ago_at_once() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts: Vec<_> = (0..4).map(|_| lab.host()).collect();
+        let _holder = acquire(&hosts[0]).await;
+        let _next = waits(&lab, &hosts[1]).await;
+        let _last = waits(&lab, &hosts[2]).await;
+        lab.wait(30 * SECOND).await;
+        for dead in &hosts[..3] {
+            dead.network.set_faults(cut_off());
+        }
+        lab.wait(600 * SECOND).await;
+        let begun = Instant::now();
+        let guard = acquire(&hosts[3]).await;
+        // Three places are removed, one after the other, and no lease is waited out.
+        assert!(begun.elapsed() < SECOND, "{:?}", begun.elapsed());
+        guard.release().await.unwrap();
+    });
+}
+
 #[test]
 fn the_callers_own_time_outs_and_retries_do_not_count() {
     virtual_time(async {

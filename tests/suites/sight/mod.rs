@@ -191,6 +191,39 @@ fn a_watch_tells_what_changes_and_renewals_are_no_news() {
 }
 
 #[test]
+fn a_watch_tells_each_change_of_data_with_the_hold_that_made_it() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (leader, follower) = (lab.host(), lab.host());
+        let lock = follower.locks.fair_lock("a").unwrap();
+        let mut states = pin!(lock.watch(SECOND));
+        let guard = acquire(&leader).await;
+        assert_eq!(states.next().await.unwrap().unwrap().data, None);
+        for address in ["10.0.0.1:7001", "10.0.0.2:7001", ""] {
+            guard.set_data(address.as_bytes()).await.unwrap();
+            let data = states.next().await.unwrap().unwrap().data.unwrap();
+            assert_eq!(
+                (&*data.bytes, data.ticket),
+                (address.as_bytes(), guard.ticket())
+            );
+            assert_eq!(within(&lab, 60 * SECOND, states.as_mut()).await.len(), 0);
+        }
+        // The same bytes by the next leader are news, for the ticket is another.
+        let ticket = guard.ticket();
+        guard.release().await.unwrap();
+        let guard = acquire(&leader).await;
+        lab.wait(5 * SECOND).await;
+        guard.set_data(b"").await.unwrap();
+        lab.wait(5 * SECOND).await;
+        guard.clear_data().await.unwrap();
+        lab.wait(5 * SECOND).await;
+        let told = within(&lab, 5 * SECOND, states.as_mut()).await;
+        assert!(told.last().unwrap().as_ref().unwrap().data.is_none());
+        assert!(guard.ticket() > ticket);
+    });
+}
+
+#[test]
 fn those_who_share_have_no_place_and_their_renewals_are_no_news() {
     virtual_time(async {
         let lab = Lab::new().await;
