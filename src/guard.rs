@@ -288,7 +288,8 @@ impl LockGuard {
         self.gives_back(permits).await
     }
 
-    /// Gives some of the guard's permits back, and keeps the others. The next callers in the queue get them at once. One request.
+    /// Gives some of the guard's permits back, and keeps the others. The next callers in the queue get them at once. Costs one
+    /// request.
     ///
     /// A holder of all permits shares the lock from then on, as after [`downgrade`](Self::downgrade). Permits are given back later, and this
     /// returns at once, while the [shortest time](crate::Semaphore::min_hold) of the hold is not over. So they are while callers of this

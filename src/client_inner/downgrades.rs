@@ -56,8 +56,8 @@ impl ClientInner {
         }))
     }
 
-    /// Frees the permits of a hold on which no guard counts any more, and which no call has freed: a guard of a part was dropped, or callers
-    /// of this client waited for the next turn, or the shortest time of the hold was not over. Does not end.
+    /// Frees the permits of a hold on which no guard counts any more, and which no call has freed. So they were a dropped guard's. Or they were
+    /// given back while callers of this client waited for the next turn, or in the shortest time of the hold. Does not end.
     pub(crate) async fn free_permits_later(self: &Arc<Self>, hold: &Hold, batch: &Batch) {
         // Each turn frees what guards have left since the turn before.
         loop {

@@ -192,6 +192,7 @@ fn a_candidate_that_heeds_requests_gives_way_when_it_is_asked() {
             assert_eq!(news.heard(), [""; 0]);
         };
         tokio::select! {
+            biased;
             led = heeds.lead(for_ever) => panic!("{led:?}"),
             led = not.lead(for_ever) => panic!("{led:?}"),
             () = others => {}
