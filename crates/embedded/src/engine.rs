@@ -9,7 +9,7 @@ use dynoxide::DynoxideError;
 use crate::answer::Answer;
 use crate::store::{Access, Store};
 use crate::time::{System, WallClock};
-use crate::{operations, ttl};
+use crate::{operations, recovery, ttl};
 
 const UNWRITTEN: &str = "this engine only reads its file";
 
@@ -249,7 +249,7 @@ impl Engine {
             () if operations::only_reads(operation) => self.store.read(work).await,
             () => self.store.write(work).await,
         };
-        self.respond(self.word(said))
+        self.respond(self.word(operation, said))
     }
 
     /// Renders an answer as it leaves this engine, whether or not the engine wrote it.
@@ -257,12 +257,20 @@ impl Engine {
         answer.into_http(self.dated.then_some(&*self.clock))
     }
 
-    fn word(&self, said: Result<Option<String>, DynoxideError>) -> Answer {
+    fn word(&self, operation: &str, said: Result<Option<String>, DynoxideError>) -> Answer {
         match said {
             Ok(Some(body)) => Answer::new(200, body),
             Ok(None) => Answer::unknown_operation(),
-            Err(error) if self.shows_old_values => refused(&error),
-            Err(error) => refused(&without_items(error)),
+            Err(error) => {
+                recovery::not_found(operation, &error).unwrap_or_else(|| self.refusal(error))
+            }
+        }
+    }
+
+    fn refusal(&self, error: DynoxideError) -> Answer {
+        match self.shows_old_values {
+            true => refused(&error),
+            false => refused(&without_items(error)),
         }
     }
 }

@@ -1,39 +1,34 @@
-//! The name of each operation, and the engine's method that does it.
+//! What each operation is answered: by the database, or by this engine where the database does not know enough.
 
 use dynoxide::{Database, DynoxideError};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
-type Said<T> = Result<T, DynoxideError>;
+use crate::database::{self, json};
+use crate::{recovery, tags};
 
 /// Returns the JSON answer to a JSON request, or `None` if there is no such operation.
-pub(crate) fn run(db: &Database, operation: &str, body: &[u8]) -> Said<Option<String>> {
+pub(crate) fn run(
+    db: &Database,
+    operation: &str,
+    body: &[u8],
+) -> Result<Option<String>, DynoxideError> {
+    let asked = || database::run(db, operation, body);
     match operation {
-        "GetItem" => json(body, |request| db.get_item(request)),
-        "PutItem" => json(body, |request| db.put_item(request)),
-        "UpdateItem" => json(body, |request| db.update_item(request)),
-        "DeleteItem" => json(body, |request| db.delete_item(request)),
-        "Query" => json(body, |request| db.query(request)),
-        "Scan" => json(body, |request| db.scan(request)),
-        "BatchGetItem" => json(body, |request| db.batch_get_item(request)),
-        "BatchWriteItem" => json(body, |request| db.batch_write_item(request)),
-        "TransactGetItems" => json(body, |request| db.transact_get_items(request)),
-        "TransactWriteItems" => json(body, |request| db.transact_write_items(request)),
-        "CreateTable" => json(body, |request| db.create_table(request)),
-        "DescribeTable" => json(body, |request| db.describe_table(request)),
-        "UpdateTable" => json(body, |request| db.update_table(request)),
-        "DeleteTable" => json(body, |request| db.delete_table(request)),
-        "ListTables" => json(body, |request| db.list_tables(request)),
-        "UpdateTimeToLive" => json(body, |request| db.update_time_to_live(request)),
-        "DescribeTimeToLive" => json(body, |request| db.describe_time_to_live(request)),
-        _ => Ok(None),
+        "ListTables" => recovery::listed(asked()?),
+        "DeleteTable" => recovery::deleted(db, asked()?),
+        "DescribeContinuousBackups" => json(body, |request| recovery::describe(db, request)),
+        "UpdateContinuousBackups" => json(body, |request| recovery::update(db, request)),
+        "ListTagsOfResource" => json(body, |request| tags::page(db, request)),
+        _ => asked(),
     }
 }
 
 /// Whether the operation reports what another process may have changed about a table. The engine keeps a table's description for as long as
 /// it is open, so these operations ask again.
 pub(crate) fn describes_a_table(operation: &str) -> bool {
-    matches!(operation, "DescribeTable" | "DescribeTimeToLive")
+    matches!(
+        operation,
+        "DescribeTable" | "DescribeTimeToLive" | "DescribeContinuousBackups" | "ListTagsOfResource"
+    )
 }
 
 /// Whether the operation changes nothing.
@@ -41,29 +36,4 @@ pub(crate) fn only_reads(operation: &str) -> bool {
     let reads = ["GetItem", "Query", "Scan", "ListTables"];
     let reads = reads.contains(&operation) || describes_a_table(operation);
     reads || matches!(operation, "BatchGetItem" | "TransactGetItems")
-}
-
-fn json<Q: DeserializeOwned, A: Serialize>(
-    body: &[u8],
-    work: impl FnOnce(Q) -> Said<A>,
-) -> Said<Option<String>> {
-    let request = serde_json::from_slice(body).map_err(unreadable)?;
-    let answer = serde_json::to_string(&work(request)?);
-    answer.map(Some).map_err(unsayable)
-}
-
-/// The error for a request that cannot be read. The engine marks requests that DynamoDB calls invalid by a word in capitals before the
-/// message.
-fn unreadable(error: serde_json::Error) -> DynoxideError {
-    let text = error.to_string();
-    match text.split_once(':') {
-        Some((mark, message)) if mark.starts_with("VALIDATION") => {
-            DynoxideError::ValidationException(message.to_owned())
-        }
-        _ => DynoxideError::SerializationException(text),
-    }
-}
-
-fn unsayable(error: serde_json::Error) -> DynoxideError {
-    DynoxideError::InternalServerError(error.to_string())
 }

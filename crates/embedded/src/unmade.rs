@@ -4,7 +4,7 @@
 use dynoxide::{Database, DynoxideError};
 use serde_json::{Value, json};
 
-use crate::operations;
+use crate::database::run;
 
 type Done<T> = Result<T, DynoxideError>;
 
@@ -40,6 +40,6 @@ fn is_unmade(database: &Database, name: &str) -> bool {
 }
 
 fn ask(database: &Database, operation: &str, request: &Value) -> Done<Value> {
-    let answer = operations::run(database, operation, request.to_string().as_bytes())?;
+    let answer = run(database, operation, request.to_string().as_bytes())?;
     Ok(serde_json::from_str(&answer.unwrap_or_default()).unwrap_or_default())
 }
