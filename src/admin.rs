@@ -19,11 +19,18 @@ impl LockClient {
     /// Creates the table with this client's key names, on demand unless `options` say otherwise. Waits until the table is active, and
     /// switches DynamoDB's own deletion (TTL) on.
     ///
-    /// An existing table with the right keys is left as it is, but for TTL, which is switched on if it is off. So a service can call this
-    /// at every start, from several hosts at once. Nothing else ever creates a table.
+    /// An existing table with the right keys is left as it is, but for two settings. TTL is switched on if it is off, and so is
+    /// point-in-time recovery if `options` ask for it. All others stay as they are: throughput, tags, deletion protection and the encryption
+    /// key. [`check_table_with`](Self::check_table_with) finds which of these differ, and a warning is logged for each that the
+    /// description of the table shows. So a service can call this at every start, from several hosts at once. Nothing else ever creates a
+    /// table.
+    ///
+    /// The order is: the table, with tags, protection and key; TTL; recovery. A call that was interrupted is completed by the next one. An
+    /// engine that does not know TTL or recovery gets a table without it, and a warning is logged.
     ///
     /// Takes some ten seconds on AWS, and at most five minutes. If TTL is still being switched on after a minute, which may take an hour,
-    /// that is left to DynamoDB. Needs permission for `CreateTable`, `DescribeTable`, `UpdateTimeToLive` and `DescribeTimeToLive`.
+    /// that is left to DynamoDB. Needs permission for `CreateTable`, `DescribeTable`, `UpdateTimeToLive` and `DescribeTimeToLive`. The
+    /// methods of [`TableOptions`] say what they need besides.
     ///
     /// # Cancel safety
     ///
@@ -32,7 +39,7 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a capacity of zero, even if the table exists; then nothing is sent. [`Error::Refused`] if the call is not
+    /// [`Error::Invalid`] for options that [`TableOptions::check`] refuses, even if the table exists; then nothing is sent. [`Error::Refused`] if the call is not
     /// permitted, if what answers is not DynamoDB, or if the existing table is another. In the last case its source is a
     /// [`Finding`](crate::Finding) that says what was found and what is needed. [`Error::Unavailable`] if it is not done within the time.
     /// [`Error::ShutDown`] if the client is shut down.
@@ -105,8 +112,53 @@ impl LockClient {
     /// # fn main() {}
     /// ```
     pub async fn check_table(&self) -> Result<TableReport, Error> {
+        self.check_table_with(&TableOptions::default()).await
+    }
+
+    /// Checks the table as [`check_table`](Self::check_table) does, and whether it has what `options` ask for. Each difference is a
+    /// [`Finding::OtherSetting`](crate::Finding::OtherSetting), which is a note: locks do not depend on it. What `options` do not ask for
+    /// may be as it is. Billing on demand, a key that AWS owns and the absence of a tag are nothing that options can ask for.
+    ///
+    /// A key that AWS manages cannot be told from a key of the account's own, and an alias not from another: that would take a request to
+    /// KMS.
+    ///
+    /// Tags take one request for each ten, and permission for `ListTagsOfResource`. Point-in-time recovery takes one, and permission for
+    /// `DescribeContinuousBackups`. The other settings take none.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for options that [`TableOptions::check`] refuses, and otherwise as [`check_table`](Self::check_table).
+    ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which count its time-outs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use fairlock::{LockClient, TableOptions, embedded::Engine};
+    ///
+    /// let locks = LockClient::builder(Engine::memory()?.client()).table("locks").build()?;
+    /// locks.create_table(&TableOptions::default()).await?;
+    /// let protected = TableOptions::default().deletion_protection();
+    /// let report = locks.check_table_with(&protected).await?;
+    /// assert!(report.to_string().starts_with("note: deletion protection is off"));
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    pub async fn check_table_with(&self, options: &TableOptions) -> Result<TableReport, Error> {
+        options.check()?;
         let policy = self.inner.policy_of_few(self.inner.closed.clone());
-        let report = table::check(&self.inner.store, &policy);
+        let report = table::check(&self.inner.store, &policy, options);
         self.inner.for_caller(report).await
     }
 

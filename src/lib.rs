@@ -204,7 +204,7 @@ pub use run::RunOutcome;
 pub use semaphore::Semaphore;
 pub use state::{LockData, LockState, Outage, Participant, Stage, Waiting, YieldRequest};
 pub use sweep::{IdleLocks, SweepOptions, SweepReport, Sweeper, TableSweepReport};
-pub use table::{Finding, Severity, TableOptions, TableReport};
+pub use table::{EncryptionKey, Finding, Severity, TableOptions, TableReport, TableSetting};
 #[cfg(feature = "metrics")]
 pub use telemetry::metric_buckets;
 pub use versioned::{

@@ -170,6 +170,9 @@ data "aws_iam_policy_document" "administrator" {
       "dynamodb:DeleteTable",
       "dynamodb:DescribeContinuousBackups",
       "dynamodb:UpdateContinuousBackups",
+      "dynamodb:ListTagsOfResource",
+      "dynamodb:TagResource",
+      "dynamodb:UntagResource",
     ]
     resources = [aws_dynamodb_table.locks.arn]
   }

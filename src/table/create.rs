@@ -15,8 +15,11 @@ use fairlock_protocol::moment::Moment;
 use super::check::is_strong;
 use super::finding::Finding;
 use super::options::TableOptions;
-use super::requests::{self, CREATE, DESCRIBE, DESCRIBE_TTL, SWITCH_ON_TTL, Ttl};
+use super::requests::{
+    self, CREATE, DESCRIBE, DESCRIBE_RECOVERY, DESCRIBE_TTL, SWITCH_ON_RECOVERY, SWITCH_ON_TTL, Ttl,
+};
 use super::schema::Schema;
+use super::settings::{self, TableSetting};
 
 /// DynamoDB makes a table within seconds as a rule, and says it may take minutes.
 const WITHIN: Duration = Duration::from_secs(300);
@@ -30,7 +33,7 @@ const ATTEMPTS: usize = 10;
 /// Requests about tables take longer than those about items, by up to this factor.
 const MORE_TIME: u32 = 5;
 
-/// Creates the table unless it is there, waits until it is active, and switches TTL on.
+/// Creates the table unless it is there, waits until it is active, and switches TTL on, and point-in-time recovery if that is asked for.
 pub(crate) async fn create(
     store: &Store,
     options: &TableOptions,
@@ -45,14 +48,20 @@ pub(crate) async fn create(
     let table = store
         .retry(&policy, || bring_about(&store, options))
         .await?;
-    if is_strong(&table) {
-        // A sweeper removes what TTL would.
-        return Ok(());
+    for finding in settings::of_description(&table, options) {
+        tracing::warn!(table = %store.config().table, %finding, "the table is not as its options ask");
     }
-    let until = store.now() + TTL_WITHIN;
-    store
-        .retry(&policy, || bring_ttl_about(&store, until))
-        .await
+    // A sweeper removes what TTL would, where there is none.
+    if !is_strong(&table) {
+        let until = store.now() + TTL_WITHIN;
+        let ttl = || bring_ttl_about(&store, until);
+        store.retry(&policy, ttl).await?;
+    }
+    if options.has_recovery {
+        let recovery = || bring_recovery_about(&store);
+        store.retry(&policy, recovery).await?;
+    }
+    Ok(())
 }
 
 /// A single round. Returns the table if nothing more is to be done.
@@ -116,7 +125,7 @@ async fn switch_on(store: &Store) -> Result<(), Failure> {
         Err(refusal) => match requests::describe_ttl(store).await? {
             // DynamoDB refuses it if another process was faster, so this reads what that process made of TTL.
             Ok(Ttl::On(_) | Ttl::Coming(_)) => {
-                Err(not_yet(SWITCH_ON_TTL, "somebody else switched TTL on"))
+                Err(not_yet(SWITCH_ON_TTL, "another process switched TTL on"))
             }
             _ => {
                 may_pass(SWITCH_ON_TTL, refusal)?;
@@ -129,6 +138,33 @@ async fn switch_on(store: &Store) -> Result<(), Failure> {
 fn without_ttl(store: &Store) -> Result<(), Failure> {
     tracing::warn!(table = %store.config().table, "this engine has no TTL: what is out of use stays, unless it is swept");
     Ok(())
+}
+
+/// A single round.
+async fn bring_recovery_about(store: &Store) -> Result<(), Failure> {
+    let refusal = match requests::describe_recovery(store).await? {
+        Ok(true) => return Ok(()),
+        Ok(false) => match requests::switch_on_recovery(store).await? {
+            Ok(()) => return Ok(()),
+            Err(refusal) => (SWITCH_ON_RECOVERY, refusal),
+        },
+        Err(refusal) => (DESCRIBE_RECOVERY, refusal),
+    };
+    match refusal {
+        (_, refusal) if refusal.is_unknown() => {
+            let setting = TableSetting::PointInTimeRecovery;
+            tracing::warn!(table = %store.config().table, "this engine has no {setting}");
+            Ok(())
+        }
+        // DynamoDB prepares the backups of a new table, which it does not do before the table is active.
+        (verb, refusal) if refusal.code == "ContinuousBackupsUnavailableException" => {
+            Err(not_yet(verb, "the backups of the table are being prepared"))
+        }
+        (verb, refusal) => {
+            may_pass(verb, refusal)?;
+            Err(not_yet(verb, "the table is being changed"))
+        }
+    }
 }
 
 /// Ignores a refusal because of another process at work on the table: that passes, and the next round sees what it did.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::settings::TableSetting;
+
 /// What [`check_table`](crate::LockClient::check_table) found: nothing, if all is well.
 ///
 /// # Examples
@@ -150,6 +152,21 @@ pub enum Finding {
     },
     /// The answers carry no `Date`: callers that do not wait cannot tell a crashed holder from a busy one.
     MissingDateHeader,
+    /// A setting is another than the one that the [options](crate::TableOptions) of
+    /// [`check_table_with`](crate::LockClient::check_table_with) ask for.
+    OtherSetting {
+        /// The setting.
+        setting: TableSetting,
+        /// What the table has.
+        found: String,
+        /// What the options ask for.
+        needed: String,
+    },
+    /// The options ask for a setting that this engine does not know. DynamoDB itself knows all settings.
+    WithoutSetting {
+        /// The setting.
+        setting: TableSetting,
+    },
     /// Clients with and without a [notifier](crate::LockClientBuilder::notifier) use one lock, which may be intended.
     PartlyNotified {
         /// The lock's name.
@@ -162,7 +179,13 @@ pub enum Finding {
 }
 
 /// Operations that are needed only for work on whole tables.
-const BESIDE_LOCKS: [&str; 3] = ["DescribeTable", "DescribeTimeToLive", "Scan"];
+const BESIDE_LOCKS: [&str; 5] = [
+    "DescribeTable",
+    "DescribeTimeToLive",
+    "DescribeContinuousBackups",
+    "ListTagsOfResource",
+    "Scan",
+];
 
 impl Finding {
     /// How much the finding matters.
@@ -187,7 +210,9 @@ impl Finding {
             | Finding::OtherTtl { .. }
             | Finding::EventuallyConsistentReplicas { .. }
             | Finding::MissingDateHeader => Severity::Warning,
-            Finding::PartlyNotified { .. } => Severity::Note,
+            Finding::OtherSetting { .. }
+            | Finding::WithoutSetting { .. }
+            | Finding::PartlyNotified { .. } => Severity::Note,
         }
     }
 
@@ -222,6 +247,8 @@ impl Finding {
                 "use its locks from one region only, or make it strongly consistent (MRSC)".into()
             }
             Finding::MissingDateHeader => "let the `Date` of answers through the proxies".into(),
+            Finding::OtherSetting { setting, .. } => mend(setting),
+            Finding::WithoutSetting { .. } => "locks do without it".into(),
             Finding::PartlyNotified { .. } => "give their clients a notifier too".into(),
         }
     }
@@ -235,11 +262,23 @@ fn severity_without(operation: &str) -> Severity {
     }
 }
 
+/// `create_table` changes no setting of a table that is there, but for recovery that is off.
+fn mend(setting: &TableSetting) -> String {
+    let request = match setting {
+        TableSetting::PointInTimeRecovery => return "switch it on with `create_table`".into(),
+        TableSetting::Tag(_) => "TagResource",
+        _ => "UpdateTable",
+    };
+    format!("change it by a request `{request}`, or ask for what the table has")
+}
+
 fn permit(operation: &str) -> String {
     let action = format!("permit `dynamodb:{operation}` on the table");
     match operation {
         "DescribeTable" => format!("{action} to have its keys and replicas checked"),
         "DescribeTimeToLive" => format!("{action} to have its TTL checked"),
+        "DescribeContinuousBackups" => format!("{action} to have its recovery checked"),
+        "ListTagsOfResource" => format!("{action} to have its tags checked"),
         "Scan" => format!("{action} if whole tables are to be swept"),
         "BatchWriteItem" => {
             format!("{action}, or rows of past turns are deleted one by one")
@@ -288,6 +327,12 @@ impl fmt::Display for What<'_> {
             Finding::MissingDateHeader => f.write_str(
                 "answers carry no `Date`, and callers that do not wait never pass a crashed holder",
             ),
+            Finding::OtherSetting {
+                setting,
+                found,
+                needed,
+            } => write!(f, "{setting} is {found}, not {needed} as asked for"),
+            Finding::WithoutSetting { setting } => write!(f, "this engine has no {setting}"),
             Finding::PartlyNotified {
                 lock,
                 places,

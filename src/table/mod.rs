@@ -6,8 +6,10 @@ mod finding;
 mod options;
 mod requests;
 mod schema;
+mod settings;
 
 pub(crate) use check::check;
 pub(crate) use create::create;
 pub use finding::{Finding, Severity, TableReport};
-pub use options::TableOptions;
+pub use options::{EncryptionKey, TableOptions};
+pub use settings::TableSetting;

@@ -44,6 +44,7 @@ mod readme;
 mod resize;
 mod run;
 mod scopes;
+mod settings;
 mod sharing;
 mod shutdown;
 mod sight;

@@ -45,6 +45,13 @@ pub fn seconds(text: &str) -> Result<RecordWait, String> {
     }
 }
 
+/// Parses a tag, whose key ends at the first `=`. The library knows which keys and values there can be.
+pub fn tag(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=');
+    let (key, value) = parts.ok_or("not KEY=VALUE such as team=payments")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
 /// Whether the text is a number without a unit.
 pub fn is_number(text: &str) -> bool {
     let is_digit = |c: char| c.is_ascii_digit();

@@ -1,6 +1,6 @@
 //! What the user can do on this command line about a finding in a table.
 
-use fairlock::Finding;
+use fairlock::{Finding, TableSetting};
 
 use crate::local;
 use crate::place::Place;
@@ -46,6 +46,10 @@ fn remedy(finding: &Finding, place: &Place) -> String {
         Finding::Denied { operation, .. } if *operation == "Scan" => {
             format!("{}, or listed with `fairlock ls`", finding.remedy())
         }
+        Finding::OtherSetting {
+            setting: TableSetting::PointInTimeRecovery,
+            ..
+        } => format!("switch it on with `{} --point-in-time-recovery`", create()),
         Finding::PartlyNotified { .. } => "run their commands with `--notify` too".into(),
         _ => finding.remedy(),
     }
@@ -62,13 +66,13 @@ mod tests {
         let line = ["fairlock", "table", "check"].iter().chain(flags);
         match Args::try_parse_from(line).unwrap().command {
             Command::Table {
-                what: Table::Check { place },
-            } => place,
+                what: Table::Check(check),
+            } => check.place,
             other => panic!("{other:?}"),
         }
     }
 
-    fn findings() -> [Finding; 11] {
+    fn findings() -> [Finding; 14] {
         let text = || "x".to_owned();
         [
             Finding::NoTable,
@@ -100,6 +104,19 @@ mod tests {
                 places: 3,
                 unreachable: 1,
             },
+            Finding::OtherSetting {
+                setting: TableSetting::PointInTimeRecovery,
+                found: "off".into(),
+                needed: "on".into(),
+            },
+            Finding::OtherSetting {
+                setting: TableSetting::Tag("te\nam".into()),
+                found: "missing".into(),
+                needed: "`a`".into(),
+            },
+            Finding::WithoutSetting {
+                setting: TableSetting::DeletionProtection,
+            },
         ]
     }
 
@@ -123,6 +140,11 @@ mod tests {
         assert_eq!(
             told(&findings[10]),
             r"note: 1 of 3 places at `a\nb` cannot be notified: the waiter behind each polls: run their commands with `--notify` too"
+        );
+        assert_eq!(
+            told(&findings[11]),
+            "note: point-in-time recovery is off, not on as asked for: switch it on with `fairlock table create --table locks \
+             --point-in-time-recovery`"
         );
         assert!(told(&findings[7]).ends_with("`--ttl-attribute 'ttl of old'`"));
     }

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use fairlock::{Finding, TableOptions, TableReport};
+use fairlock::{EncryptionKey, Finding, TableOptions, TableReport};
 
-use crate::args::{Create, Table};
+use crate::args::{Check, Create, Settings, Table};
 use crate::failure::{Failure, UNFIT};
 use crate::local::Purpose;
 use crate::output;
@@ -14,46 +14,74 @@ use crate::text::shown;
 
 pub(crate) async fn table(what: Table) -> Result<ExitCode, Failure> {
     match what {
-        Table::Create(options) => create(options).await,
-        Table::Check { place } => check(place).await,
+        Table::Create(Create { settings, place }) => create(&wanted(&settings)?, &place).await,
+        Table::Check(Check { settings, place }) => check(&wanted(&settings)?, &place).await,
     }
 }
 
-async fn create(options: Create) -> Result<ExitCode, Failure> {
-    let place = &options.place;
+/// Refuses settings that no table can have, before a file is made.
+fn wanted(settings: &Settings) -> Result<TableOptions, Failure> {
+    let mut options = match (settings.read_capacity, settings.write_capacity) {
+        (Some(read), Some(write)) => TableOptions::provisioned(read, write),
+        _ => TableOptions::default(),
+    };
+    for (key, value) in &settings.tags {
+        options = options.tag(key, value);
+    }
+    if settings.deletion_protection {
+        options = options.deletion_protection();
+    }
+    if settings.point_in_time_recovery {
+        options = options.point_in_time_recovery();
+    }
+    if let Some(key) = &settings.kms_key {
+        options = options.encryption_key(key_of(key));
+    }
+    let checked = options.check();
+    checked.map_err(|wrong| Failure::misuse(wrong.to_string()))?;
+    Ok(options)
+}
+
+/// The key that AWS manages has an alias, by which people know it.
+fn key_of(name: &str) -> EncryptionKey {
+    match name.ends_with("alias/aws/dynamodb") {
+        true => EncryptionKey::AwsManaged,
+        false => EncryptionKey::Customer(name.to_owned()),
+    }
+}
+
+async fn create(options: &TableOptions, place: &Place) -> Result<ExitCode, Failure> {
     let client = place.client(Purpose::Make, |builder| builder).await?;
-    let created = client.create_table(&billing(&options)).await;
+    let created = client.create_table(options).await;
     created.map_err(|error| Failure::of(&error, place))?;
     let mut text = format!("{} is ready\n", place.name());
-    // Reports only the findings about TTL. Other findings may be about permissions that a creator of tables does not need.
-    let report = client.check_table().await;
+    // Reports only what was asked for and is not there. Other findings may be about permissions that a creator of tables does not need.
+    let report = client.check_table_with(options).await;
     let findings = report.map_or(Vec::new(), |report| report.findings);
-    let is_of_ttl = |finding: &&Finding| matches!(finding, Finding::NoTtl | Finding::WithoutTtl);
-    text.extend(
-        findings
-            .iter()
-            .filter(is_of_ttl)
-            .map(|finding| line(finding, place)),
-    );
+    let missing = findings.iter().filter(|finding| is_of_creation(finding));
+    text.extend(missing.map(|finding| line(finding, place)));
     let _ = output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn billing(options: &Create) -> TableOptions {
-    match (options.read_capacity, options.write_capacity) {
-        (Some(read), Some(write)) => TableOptions::provisioned(read, write),
-        _ => TableOptions::default(),
-    }
+/// Whether the finding is about what `create` would have brought about.
+fn is_of_creation(finding: &Finding) -> bool {
+    let of_ttl = matches!(finding, Finding::NoTtl | Finding::WithoutTtl);
+    let of_settings = matches!(
+        finding,
+        Finding::OtherSetting { .. } | Finding::WithoutSetting { .. }
+    );
+    of_ttl || of_settings
 }
 
-async fn check(place: Place) -> Result<ExitCode, Failure> {
+async fn check(options: &TableOptions, place: &Place) -> Result<ExitCode, Failure> {
     if place.is_to_come() {
         let _ = output::print(&format!("{}: the first turn makes it\n", place.name()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let report = place.locks().await?.check_table().await;
-    let report = report.map_err(|error| Failure::of(&error, &place))?;
-    let _ = output::print(&told(&report, &place))?;
+    let report = place.locks().await?.check_table_with(options).await;
+    let report = report.map_err(|error| Failure::of(&error, place))?;
+    let _ = output::print(&told(&report, place))?;
     Ok(match report.is_usable() {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(UNFIT),

@@ -6,7 +6,7 @@
 )]
 
 use aws_sdk_dynamodb::types::ScalarAttributeType::{N, S};
-use fairlock::{Error, Finding, TableOptions};
+use fairlock::{EncryptionKey, Error, Finding, TableOptions, TableSetting};
 
 use super::place::Place;
 use fairlock_testkit::keys::{OF_LOCKS, create_table};
@@ -55,5 +55,49 @@ pub(crate) async fn a_table_without_ttl_is_warned_of_until_it_is_switched_on(pla
     locks.create_table(&TableOptions::default()).await.unwrap();
     let report = locks.check_table().await.unwrap();
     assert!(!report.findings.contains(&Finding::NoTtl), "{report}");
+    client.delete_table().table_name(name).send().await.unwrap();
+}
+
+/// DynamoDB Local ignores a key, as if AWS's own were the one that it was asked for.
+fn is_of_an_engine(finding: &Finding) -> bool {
+    let is_of_a_key = |setting: &_| matches!(setting, TableSetting::EncryptionKey);
+    match finding {
+        Finding::WithoutSetting { .. } | Finding::MissingDateHeader => true,
+        Finding::OtherSetting { setting, found, .. } => {
+            is_of_a_key(setting) && *found == EncryptionKey::AwsOwned.to_string()
+        }
+        _ => false,
+    }
+}
+
+pub(crate) async fn settings_are_there_after_the_creation_or_the_engine_has_none_of_the_kind(
+    place: &Place,
+) {
+    let name = format!("{}-settings", place.table().name);
+    let client = place.table().client;
+    let locks = place.host_with(|builder| builder.table(&name)).locks;
+    let options = TableOptions::default()
+        .tag("team", "payments")
+        .deletion_protection()
+        .point_in_time_recovery()
+        .encryption_key(EncryptionKey::Customer("alias/locks".to_owned()));
+    for _ in 0..2 {
+        locks.create_table(&options).await.unwrap();
+        let report = locks.check_table_with(&options).await.unwrap();
+        assert!(report.is_usable(), "{report}");
+        assert!(report.findings.iter().all(is_of_an_engine), "{report}");
+    }
+    let protection = TableSetting::DeletionProtection;
+    let without = Finding::WithoutSetting {
+        setting: protection,
+    };
+    let report = locks.check_table_with(&options).await.unwrap();
+    if !report.findings.contains(&without) {
+        let protected = client.delete_table().table_name(&name).send().await;
+        assert!(protected.is_err());
+        let request = client.update_table().table_name(&name);
+        let request = request.deletion_protection_enabled(false);
+        request.send().await.unwrap();
+    }
     client.delete_table().table_name(name).send().await.unwrap();
 }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use fairlock_cli::flags::duration;
+use fairlock_cli::flags::{self, duration};
 
 use crate::failure::{Failure, MISUSE};
 use crate::notify::Notify;
@@ -128,7 +128,7 @@ impl Command {
             | Command::Sweep(Sweep { place, .. })
             | Command::Doctor(Doctor { place, .. })
             | Command::Table {
-                what: Table::Create(Create { place, .. }) | Table::Check { place },
+                what: Table::Create(Create { place, .. }) | Table::Check(Check { place, .. }),
             }
             | Command::Show(Show { place, .. })
             | Command::Ls(Ls { place, .. })
@@ -179,11 +179,13 @@ Examples:
   fairlock table check";
 
 const CREATE_EXAMPLES: &str = "\
-Exit codes: 0 if the table is there and ready, 64 for a wrong command line, 69 if it cannot be made.
+A table that is there already keeps its throughput, tags, protection and key: a line tells what differs. \
+TTL is switched on if it is off, and so is recovery if it is asked for. Exit codes: 0 if the table is there and ready, 64 for a wrong command line, 69 if it cannot be made.
 
 Examples:
   fairlock table create
   fairlock table create --table locks --read-capacity 5 --write-capacity 10
+  fairlock table create --tag team=payments --deletion-protection
   fairlock table create --local /var/lib/locks.db";
 
 const CHECK_EXAMPLES: &str = "\
@@ -192,7 +194,8 @@ command line, 69 if nothing could be found out.
 
 Examples:
   fairlock table check
-  fairlock table check --table locks || exit 1";
+  fairlock table check --table locks || exit 1
+  fairlock table check --tag team=payments --deletion-protection";
 
 const SHOW_EXAMPLES: &str = "\
 Nothing is written, and what is shown may be over already: never decide by it whether to go ahead. \
@@ -284,15 +287,33 @@ pub(crate) enum Table {
     Create(Create),
     /// Report what is wrong with the table, and what to do about it
     #[command(after_help = CHECK_EXAMPLES)]
-    Check {
-        #[command(flatten)]
-        place: Place,
-    },
+    Check(Check),
 }
 
 /// `fairlock table create`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Create {
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// `fairlock table check`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// What is asked of a table beside its keys and TTL
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Settings of the table")]
+pub(crate) struct Settings {
     /// Provisioned instead of on demand: read capacity units of 4 KB a second
     #[arg(long, value_name = "UNITS", requires = "write_capacity", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) read_capacity: Option<u32>,
@@ -301,9 +322,26 @@ pub(crate) struct Create {
     #[arg(long, value_name = "UNITS", requires = "read_capacity", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) write_capacity: Option<u32>,
 
-    #[command(flatten)]
-    pub(crate) place: Place,
+    /// A tag; the key ends at the first `=`; once for each tag
+    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = flags::tag)]
+    pub(crate) tags: Vec<(String, String)>,
+
+    /// DeleteTable fails until the protection is switched off
+    #[arg(long)]
+    pub(crate) deletion_protection: bool,
+
+    /// The table can be restored as it was at any second of the last 35 days
+    #[arg(long)]
+    pub(crate) point_in_time_recovery: bool,
+
+    /// The KMS key that encrypts the table, by its id, ARN or alias [default: a key that AWS owns]
+    #[arg(long, value_name = "KEY", long_help = KMS_KEY)]
+    pub(crate) kms_key: Option<String>,
 }
+
+const KMS_KEY: &str = "\
+The KMS key that encrypts the table: its id, its ARN, the name of an alias such as alias/locks, or an alias's ARN. \
+With alias/aws/dynamodb, the key that AWS manages for DynamoDB in this account [default: a key that AWS owns]";
 
 /// `fairlock show`
 #[derive(Debug, clap::Args)]

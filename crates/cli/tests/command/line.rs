@@ -167,7 +167,7 @@ fn a_line_that_is_none_is_refused() {
 }
 
 /// Commands with a flag whose value, or use, makes no sense.
-const SENSELESS: [(&[&str], &[&str]); 57] = [
+const SENSELESS: [(&[&str], &[&str]); 62] = [
     (&["run"], &["--shared", "--permits", "3"]),
     (&["run"], &["--shared", "--exclusive"]),
     (&["run"], &["--exclusive", "--permits", "3"]),
@@ -208,6 +208,11 @@ const SENSELESS: [(&[&str], &[&str]); 57] = [
     (&["table", "create"], &["--read-capacity", "many"]),
     (&["table", "create"], &["--write-capacity", "0"]),
     (&["table", "create"], &["--write-capacity=-1"]),
+    (&["table", "create"], &["--tag", "team"]),
+    (&["table", "create"], &["--tag"]),
+    (&["table", "check"], &["--tag", "team"]),
+    (&["table", "create"], &["--deletion-protection=yes"]),
+    (&["table", "create"], &["--kms-key"]),
     (&["show"], &["--json=yes"]),
     (&["show"], &["--older-than", "1h"]),
     (&["show"], &["--watch=0s"]),

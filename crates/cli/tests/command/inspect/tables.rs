@@ -42,6 +42,86 @@ fn a_table_is_on_demand_unless_its_throughput_is_given() {
 }
 
 #[test]
+fn a_table_has_the_settings_that_its_flags_ask_for_and_keeps_those_that_it_has() {
+    let home = Home::new();
+    let run = |what: &str, flags: &[&str]| {
+        let table = ["table", what, "--local", "locks.db"];
+        home.run_words(&[&table, flags].concat())
+    };
+    let ready = "table fairlock in locks.db is ready\n";
+    let asked = [
+        "--tag",
+        "team=payments",
+        "--tag",
+        "formula=a=b",
+        "--tag",
+        "empty=",
+        "--deletion-protection",
+        "--point-in-time-recovery",
+        "--kms-key",
+        "alias/locks",
+    ];
+    assert_eq!(run("create", &asked).assert_done(), ready);
+    let well = "table fairlock in locks.db: all is well\n";
+    assert_eq!(run("check", &asked).assert_done(), well);
+    assert_eq!(run("check", &[]).assert_done(), well);
+    // Again with other settings: what differs is told, and nothing is changed.
+    let other = [
+        "--tag",
+        "team=search",
+        "--read-capacity",
+        "5",
+        "--write-capacity",
+        "10",
+        "--kms-key",
+        "alias/aws/dynamodb",
+    ];
+    let notes = "\
+note: throughput is on demand, not 5 read and 10 write units as asked for: change it by a request `UpdateTable`, or ask for what the \
+table has
+note: tag `team` is `payments`, not `search` as asked for: change it by a request `TagResource`, or ask for what the table has
+";
+    let created = run("create", &other);
+    assert_eq!(created.assert_done(), format!("{ready}{notes}"));
+    assert_eq!(run("check", &other).assert_done(), notes);
+    assert_eq!(run("check", &asked).assert_done(), well);
+}
+
+#[test]
+fn recovery_that_is_missing_is_switched_on_by_the_command_that_the_check_names() {
+    let home = Home::with_table();
+    let check = "table check --local locks.db --point-in-time-recovery";
+    let way = "fairlock table create --local locks.db --point-in-time-recovery";
+    let found = format!(
+        "note: point-in-time recovery is off, not on as asked for: switch it on with `{way}`\n"
+    );
+    assert_eq!(home.run(check).assert_done(), found);
+    home.run(way.strip_prefix("fairlock ").unwrap())
+        .assert_done();
+    assert!(home.run(check).assert_done().contains("all is well"));
+}
+
+#[test]
+fn settings_that_no_table_can_have_are_refused_and_make_no_file() {
+    let home = Home::new();
+    let long = "k".repeat(129);
+    for (flags, word) in [
+        (["--tag", "=payments"], "1 to 128 characters"),
+        (["--tag", &format!("{long}=x")], "1 to 128 characters"),
+        (["--tag", "aws:team=payments"], "`aws:`"),
+        (["--tag", "team=pay;ments"], "letters, digits"),
+        (["--kms-key", "not a key"], "id or the ARN"),
+        (["--kms-key", ""], "1 to 2048"),
+    ] {
+        for command in ["create", "check"] {
+            let line = ["table", command, "--local", "locks.db", flags[0], flags[1]];
+            home.run_words(&line).assert_refused(64, &[word]);
+        }
+    }
+    assert!(home.files().is_empty());
+}
+
+#[test]
 fn a_command_that_only_reads_creates_neither_file_nor_table() {
     let home = Home::new();
     // A file that the first turn makes is as if it were there, without locks.
