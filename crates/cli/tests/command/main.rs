@@ -6,6 +6,7 @@ mod demo;
 mod doctor;
 mod hold;
 mod hostile;
+mod infrastructure;
 mod inspect;
 mod lease;
 mod line;
