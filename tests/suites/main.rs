@@ -40,6 +40,7 @@ mod notify;
 mod optimistic;
 mod order;
 mod pace;
+mod public_api;
 mod readme;
 mod resize;
 mod run;
