@@ -2,6 +2,7 @@
 //! that meet one step of the protocol.
 
 mod bounded;
+pub mod cost;
 pub mod counter;
 pub mod effort;
 pub mod http;

@@ -5,22 +5,27 @@
     reason = "a queue that cannot be set up cannot be measured"
 )]
 
+use std::collections::HashMap;
 use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Faults, Latency, Network};
 use fairlock::{Clock, FairLock, LockClient, RandomSource, RecordWait, TableOptions};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::post::Post;
 use crate::traffic::{Counter, Sent, Traffic};
 
 /// When the queue starts, in seconds since 1970.
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 /// All processes come within this time, evenly, so that their heartbeats are not all due at the same time.
 const ARRIVALS: Duration = Duration::from_secs(10);
+/// After how many handoffs the items are looked at, behind those that are counted.
+const SEEN: usize = 32;
 
 /// A queue, and how long it is watched.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +42,31 @@ pub struct QueueSetup {
     pub handoffs: usize,
 }
 
+/// How the clients of a queue are built, where that matters for what a queue costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Build {
+    /// The lease of each.
+    pub lease: Duration,
+    /// The slots behind the holder.
+    pub slots: usize,
+    /// Whether they notify each other.
+    pub are_notified: bool,
+}
+
+impl Default for Build {
+    /// As the library's own defaults are.
+    fn default() -> Self {
+        Build {
+            lease: Duration::from_secs(30),
+            slots: 8,
+            are_notified: false,
+        }
+    }
+}
+
+/// The items of one lock.
+pub type Items = Vec<HashMap<String, AttributeValue>>;
+
 /// What the handoffs took, and what was sent while they did.
 #[derive(Clone, Debug)]
 pub struct Toll {
@@ -44,6 +74,8 @@ pub struct Toll {
     pub took: Vec<Duration>,
     /// What all processes of the queue sent.
     pub traffic: Traffic,
+    /// The items of the lock after each of the last handoffs, while the next holder holds the lock.
+    pub items: Vec<Items>,
 }
 
 /// When each turn was granted and given back.
@@ -56,9 +88,14 @@ struct Log {
 impl QueueSetup {
     /// Runs the queue on a paused clock of tokio.
     pub async fn run(self) -> Toll {
+        self.run_built(Build::default()).await
+    }
+
+    /// The same with clients that are built in this way.
+    pub async fn run_built(self, build: Build) -> Toll {
         let counter = Counter::default();
         let (log, mut work) = (Log::default(), JoinSet::new());
-        let site = Site::new(self.round_trip).await;
+        let site = Site::built(self.round_trip, build).await;
         for number in 0..=self.waiters {
             let lock = site.process(number, &counter);
             let arrives = ARRIVALS * number as u32 / self.waiters as u32;
@@ -69,11 +106,16 @@ impl QueueSetup {
         take(&mut *counter.counted());
         log.until(first + self.handoffs).await;
         let traffic = take(&mut *counter.counted());
+        let items = site.seen_after(&log, SEEN).await;
         let turns = log.turns();
-        let pairs = turns[first - 1..].windows(2);
+        let pairs = turns[first - 1..first + self.handoffs].windows(2);
         let mut took: Vec<_> = pairs.map(|pair| pair[1].0 - pair[0].1).collect();
         took.sort_unstable();
-        Toll { took, traffic }
+        Toll {
+            took,
+            traffic,
+            items,
+        }
     }
 }
 
@@ -100,11 +142,18 @@ pub struct Site {
     clock: Clock,
     engine: Engine,
     faults: Faults,
+    build: Build,
+    post: Post,
 }
 
 impl Site {
-    /// A site in memory.
+    /// A site in memory, with clients as they are by default.
     pub async fn new(round_trip: Duration) -> Site {
+        Site::built(round_trip, Build::default()).await
+    }
+
+    /// A site in memory, with clients that are built in this way. A notification takes no time.
+    pub async fn built(round_trip: Duration, build: Build) -> Site {
         let clock = Clock::of_tokio(EPOCH);
         let engine = Engine::memory().expect("an engine in memory");
         let engine = engine.with_clock(clock.clone());
@@ -120,7 +169,23 @@ impl Site {
             clock,
             engine,
             faults,
+            build,
+            post: Post::seeded(1),
         }
+    }
+
+    /// The items of the lock after each of this many handoffs, which come now. Nothing of it is counted.
+    async fn seen_after(&self, log: &Log, handoffs: usize) -> Vec<Items> {
+        let client = self.engine.client();
+        let mut seen = Vec::new();
+        for _ in 0..handoffs {
+            let turns = log.turns().len();
+            log.until(turns + 1).await;
+            let scan = client.scan().table_name("locks").consistent_read(true);
+            let items = scan.send().await.expect("the items of the lock").items;
+            seen.push(items.unwrap_or_default());
+        }
+        seen
     }
 
     /// The lock, as a process with a client of its own names it.
@@ -131,7 +196,13 @@ impl Site {
             .table("locks")
             .owner(format!("process {number}"))
             .clock(self.clock.clone())
-            .random_source(RandomSource::seeded(number as u64));
+            .random_source(RandomSource::seeded(number as u64))
+            .lease_duration(self.build.lease)
+            .successor_slots(self.build.slots);
+        let process = match self.build.are_notified {
+            true => process.notifier(self.post.notifier()),
+            false => process,
+        };
         let process = process.build().expect("the defaults");
         process.fair_lock("contended").expect("a lock's name")
     }

@@ -1,0 +1,382 @@
+//! The formula of docs/cost.md gives what queues cost, by the units that the engine reports, and the page says what the formula gives.
+//!
+//! The formula stands once, in `fairlock_testkit::cost`. Each of its numbers is changed on purpose, and a figure must show each change.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use fairlock::RecordWait;
+use fairlock_testkit::cost::{Constants, QueueCost, TurnCost};
+use fairlock_testkit::queue::{Build, Items, QueueSetup, Site};
+use fairlock_testkit::traffic::Counter;
+use fairlock_testkit::virtual_time;
+
+const MS: Duration = Duration::from_millis(1);
+const ROUND_TRIP: Duration = Duration::from_millis(10);
+
+/// By how much of the formula's figure a measured one may differ. The page says so, and why.
+const TOLERANCE: f64 = 0.15;
+/// A tenth of a request a turn is where in a cycle the counting began.
+const SLACK: f64 = 0.1;
+
+// ---------------------------------------------------------------------------------------------------------------
+// Figures
+
+type ByFormula = Box<dyn Fn(Constants) -> f64 + Send + Sync>;
+
+/// What the engine reported, beside the formula.
+struct Figure {
+    what: String,
+    measured: f64,
+    by_formula: ByFormula,
+}
+
+impl Figure {
+    fn new(
+        what: String,
+        measured: f64,
+        cost: QueueCost,
+        of: impl Fn(QueueCost) -> f64 + Send + Sync + 'static,
+    ) -> Self {
+        let with = move |constants| QueueCost { constants, ..cost };
+        let by_formula = Box::new(move |constants| of(with(constants)));
+        Figure {
+            what,
+            measured,
+            by_formula,
+        }
+    }
+
+    /// How far the figure is from that of the formula with these numbers, if that is too far.
+    fn differs(&self, constants: Constants) -> Option<String> {
+        let (what, measured, told) = (&self.what, self.measured, (self.by_formula)(constants));
+        let differs = (measured - told).abs() > told * TOLERANCE + SLACK;
+        differs.then(|| format!("{what}: measured {measured:.2}, by the formula {told:.2}"))
+    }
+}
+
+/// All figures. They are measured once: time is virtual, so they are the same in each run.
+static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
+    let figures = queues().into_iter().chain(renewals()).chain(first_waits());
+    let figures: Vec<_> = figures.collect();
+    for figure in &figures {
+        let told = (figure.by_formula)(Constants::default());
+        let (what, measured) = (&figure.what, figure.measured);
+        println!("{what}: measured {measured:.2}, by the formula {told:.2}");
+    }
+    figures
+});
+
+/// Requests and units of a turn in queues of several lengths, built in several ways.
+fn queues() -> Vec<Figure> {
+    let leased = Build {
+        lease: MS * 3_000,
+        ..Build::default()
+    };
+    let slotted = |slots| Build {
+        slots,
+        ..Build::default()
+    };
+    let notified = Build {
+        are_notified: true,
+        ..Build::default()
+    };
+    let cases = [
+        (2, Build::default()),
+        (8, Build::default()),
+        (16, Build::default()),
+        (32, Build::default()),
+        (32, leased),
+        (16, slotted(4)),
+        (2, notified),
+        (8, notified),
+    ];
+    let mut figures = Vec::new();
+    for (waiters, build) in cases {
+        let setup = setup(waiters, 50, 20);
+        let (measured, cost, [writes, _]) = turn_of(setup, build);
+        let what = |figure| format!("{figure} of {waiters} waiters, {build:?}");
+        figures.extend([
+            Figure::new(what("requests"), measured.requests, cost, |cost| {
+                cost.turn().requests
+            }),
+            Figure::new(what("write units"), measured.write_units, cost, |cost| {
+                cost.turn().write_units
+            }),
+            Figure::new(what("read units"), measured.read_units, cost, |cost| {
+                cost.turn().read_units
+            }),
+            Figure::new(what("writes"), writes, cost, |cost| {
+                cost.requests_to_write()
+            }),
+        ]);
+    }
+    figures
+}
+
+/// Renewals in queues in which holders and waiters renew. Turns are short against the lease, or every waiter has a slot.
+fn renewals() -> Vec<Figure> {
+    let cases = [(32, 50, 3_000), (64, 50, 1_500), (4, 5_000, 10_000)];
+    let figure = |(waiters, hold, lease)| {
+        let build = Build {
+            lease: MS * lease,
+            ..Build::default()
+        };
+        let (_, cost, [_, renewals]) = turn_of(setup(waiters, hold, 30), build);
+        let what = format!("renewals of {waiters} waiters, {hold} ms, a lease of {lease} ms");
+        Figure::new(what, renewals, cost, |cost| cost.renewals().total())
+    };
+    cases.map(figure).into_iter().collect()
+}
+
+/// The polls of a waiter that has seen no turn before, from its first one to its grant.
+fn first_waits() -> Vec<Figure> {
+    let holds = [200, 1_000, 5_000, 20_000, 60_000];
+    let figure = |hold: u32| {
+        let cost = QueueCost::new(1.0, MS * hold, ROUND_TRIP);
+        let what = format!("polls of a first wait for {hold} ms");
+        Figure::new(what, virtual_time(polls_of(MS * hold)), cost, |cost| {
+            cost.first()
+        })
+    };
+    holds.map(figure).into_iter().collect()
+}
+
+fn setup(waiters: usize, hold: u32, settles: u64) -> QueueSetup {
+    QueueSetup {
+        waiters,
+        hold: MS * hold,
+        round_trip: ROUND_TRIP,
+        settles: Duration::from_secs(settles),
+        handoffs: 100,
+    }
+}
+
+/// What a turn costs as the engine reports it, the same queue for the formula, and the writes and the renewals of a turn.
+fn turn_of(setup: QueueSetup, build: Build) -> (TurnCost, QueueCost, [f64; 2]) {
+    let toll = virtual_time(setup.run_built(build));
+    let measured = TurnCost {
+        requests: toll.requests(),
+        write_units: toll.a_handoff(|sent| sent.write_units),
+        read_units: toll.a_handoff(|sent| sent.read_units),
+    };
+    let (item_units, row_bytes) = sizes(&toll.items);
+    let cost = QueueCost {
+        lease: build.lease,
+        slots: build.slots as f64,
+        are_notified: build.are_notified,
+        item_units,
+        row_bytes,
+        ..QueueCost::new(setup.waiters as f64, setup.hold, setup.round_trip)
+    };
+    let a_turn = |requests: u64| requests as f64 / toll.took.len() as f64;
+    let renewals = a_turn(toll.traffic.heartbeats().requests);
+    let reads = toll
+        .traffic
+        .lines()
+        .filter(|(name, _, _)| ["GetItem", "Query"].contains(name));
+    let reads = a_turn(reads.map(|(_, _, sent)| sent.requests).sum());
+    (
+        measured,
+        cost,
+        [measured.requests - reads - renewals, renewals],
+    )
+}
+
+async fn polls_of(hold: Duration) -> f64 {
+    let site = Site::new(ROUND_TRIP).await;
+    let (held, waited) = (Counter::default(), Counter::default());
+    let (holder, waiter) = (site.process(0, &held), site.process(1, &waited));
+    let guard = holder.acquire(RecordWait::Infinite).await.unwrap();
+    let (granted, released) = tokio::join!(waiter.acquire(RecordWait::Infinite), async {
+        tokio::time::sleep(hold).await;
+        guard.release().await
+    });
+    released.unwrap();
+    let counted = waited.counted().clone();
+    let polls = counted.lines().filter(|(name, _, _)| *name == "GetItem");
+    let polls: u64 = polls.map(|(_, _, sent)| sent.requests).sum();
+    granted.unwrap().release().await.unwrap();
+    polls as f64
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Sizes
+
+/// The units of a write of the lock item, and the bytes of a row, both on average.
+fn sizes(seen: &[Items]) -> (f64, f64) {
+    let is_lock = |item: &&HashMap<String, AttributeValue>| {
+        let key = item["sk"].as_s();
+        key.is_ok_and(|key| key.ends_with("#lock"))
+    };
+    let (locks, rows): (Vec<_>, Vec<_>) = seen.iter().flatten().partition(is_lock);
+    let units = locks.iter().map(|item| (size(item) / 1_024.0).ceil());
+    (mean(units), mean(rows.iter().map(|item| size(item))))
+}
+
+fn mean(numbers: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = numbers.len().max(1);
+    numbers.sum::<f64>() / count as f64
+}
+
+/// As DynamoDB counts bytes.
+fn size(item: &HashMap<String, AttributeValue>) -> f64 {
+    let attributes = item.iter();
+    let bytes = attributes.map(|(name, value)| name.len() + size_of(value));
+    bytes.sum::<usize>() as f64
+}
+
+fn size_of(value: &AttributeValue) -> usize {
+    match value {
+        AttributeValue::S(text) => text.len(),
+        AttributeValue::N(number) => number.len().div_ceil(2) + 1,
+        AttributeValue::B(bytes) => bytes.as_ref().len(),
+        AttributeValue::L(list) => 3 + list.iter().map(|it| 1 + size_of(it)).sum::<usize>(),
+        AttributeValue::M(map) => {
+            let fields = map.iter();
+            3 + fields
+                .map(|(name, it)| 1 + name.len() + size_of(it))
+                .sum::<usize>()
+        }
+        _ => 1,
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// The formula and what was measured
+
+#[test]
+fn queues_cost_what_the_formula_says() {
+    let differing = FIGURES
+        .iter()
+        .filter_map(|figure| figure.differs(Constants::default()));
+    let differing: Vec<_> = differing.collect();
+    assert!(differing.is_empty(), "{differing:#?}");
+}
+
+/// Changes one of the numbers.
+type Change = fn(&mut Constants);
+
+/// Each number that one of the figures depends on, changed. `handoff`, `watched` and `most_leases` matter in longer queues than these: the
+/// page's own figures, which the test below computes, depend on them.
+const CHANGES: [(&str, Change); 13] = [
+    ("hold_share", |it| it.hold_share *= 1.4),
+    ("overlap", |it| it.overlap += 2.0),
+    ("notified_first", |it| it.notified_first += 1.0),
+    ("slot_writes", |it| it.slot_writes *= 1.4),
+    ("row_writes", |it| it.row_writes *= 1.4),
+    ("taken", |it| it.taken *= 0.4),
+    ("successor_base", |it| it.successor_base = 4.0),
+    ("row_base", |it| it.row_base = 1.7),
+    ("item_writes", |it| it.item_writes *= 1.4),
+    ("other_writes", |it| it.other_writes *= 1.8),
+    ("polls_of_rows", |it| it.polls_of_rows *= 2.0),
+    ("heartbeats", |it| it.heartbeats *= 1.4),
+    ("lease_share", |it| it.lease_share *= 1.5),
+];
+
+#[test]
+fn a_number_of_the_formula_that_is_changed_is_found() {
+    let unseen = CHANGES.iter().filter(|(_, change)| {
+        let mut constants = Constants::default();
+        change(&mut constants);
+        let mut figures = FIGURES.iter();
+        figures.all(|figure| figure.differs(constants).is_none())
+    });
+    let unseen: Vec<_> = unseen.map(|(name, _)| name).collect();
+    assert!(unseen.is_empty(), "{unseen:?}");
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// The formula and the page
+
+fn page(name: &str) -> String {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    fs::read_to_string(docs.join(name)).unwrap()
+}
+
+/// The cells of the row that begins with this cell.
+fn row(page: &str, first: &str) -> Vec<String> {
+    let begins = format!("| {first} |");
+    let line = page.lines().find(|line| line.starts_with(&begins));
+    let line = line.unwrap_or_else(|| panic!("no row {first:?}"));
+    let cells = line.trim_matches('|').split('|').skip(1);
+    cells.map(|cell| cell.trim().to_owned()).collect()
+}
+
+/// Each of these lengths, as the page writes them.
+const LENGTHS: [u32; 7] = [1, 2, 8, 32, 128, 1_000, 10_000];
+
+#[test]
+fn the_page_has_the_figures_of_the_formula_and_those_that_were_measured() {
+    let (cost, measured) = (page("cost.md"), page("performance.md"));
+    let by_formula = LENGTHS.map(|waiters| {
+        let queue = QueueCost::new(waiters.into(), MS * 50, ROUND_TRIP);
+        format!("{:.1}", queue.turn().requests)
+    });
+    assert_eq!(row(&cost, "requests, by the formula"), by_formula);
+    let long_queues = measured.split("<!-- long-queues -->").nth(1).unwrap();
+    let measured = LENGTHS.map(|waiters| row(long_queues, &waiters.to_string()).remove(0));
+    assert_eq!(row(&cost, "requests, measured"), measured);
+}
+
+#[test]
+fn the_example_of_the_page_is_computed_by_the_formula() {
+    let cost = page("cost.md");
+    let queue = |are_notified| QueueCost {
+        are_notified,
+        item_units: 2.0,
+        ..QueueCost::new(7.0, MS * 50, ROUND_TRIP)
+    };
+    let of_both = |of: &dyn Fn(QueueCost) -> String| [false, true].map(|told| of(queue(told)));
+    let number = |value: f64| {
+        let text = format!("{value:.1}");
+        text.strip_suffix(".0").unwrap_or(&text).to_owned()
+    };
+    let dollars = |turn: TurnCost| 0.625 * turn.write_units + 0.125 * turn.read_units;
+    let expected = [
+        (
+            "`first`, `successors`",
+            of_both(&|it| format!("{}, {}", number(it.first()), number(it.successors()))),
+        ),
+        (
+            "read units a turn",
+            of_both(&|it| number(it.turn().read_units)),
+        ),
+        (
+            "write units a turn",
+            of_both(&|it| number(it.turn().write_units)),
+        ),
+        ("requests a turn", of_both(&|it| number(it.turn().requests))),
+        (
+            "dollars for a million turns",
+            of_both(&|it| format!("{:.2}", dollars(it.turn()))),
+        ),
+    ];
+    for (name, cells) in expected {
+        assert_eq!(row(&cost, name), cells, "{name}");
+    }
+}
+
+#[test]
+fn the_page_says_what_a_first_wait_takes_and_how_far_the_formula_may_be_off() {
+    let cost = page("cost.md").replace('\n', " ");
+    let first = [50, 200, 1_000].map(|hold| {
+        let queue = QueueCost::new(1.0, MS * hold, ROUND_TRIP);
+        format!("{:.0}", queue.first())
+    });
+    let [brief, longer, long] = first;
+    let told = format!("The formula has {brief}, {longer} and {long}");
+    assert!(cost.contains(&told), "{told}");
+    let tolerance = format!("within {:.0} %", TOLERANCE * 100.0);
+    assert!(cost.contains(&tolerance), "{tolerance}");
+}
