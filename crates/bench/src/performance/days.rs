@@ -4,7 +4,7 @@ use std::mem::take;
 use std::time::Duration;
 
 use fairlock::{FairLock, LockGuard, RecordWait};
-use fairlock_testkit::queue::Site;
+use fairlock_testkit::queue::{Build, Site};
 use fairlock_testkit::traffic::{Counter, Traffic};
 use tokio::task::JoinSet;
 
@@ -28,8 +28,6 @@ const PLACES: [(usize, &str); 4] = [
 ];
 
 pub(crate) fn report(budget: &Budget, page: &mut Page) -> Done<()> {
-    eprintln!("a long hold, in virtual time");
-    let traffic = in_virtual_time(watched(budget.watched));
     let mut table = Table::new([
         "process",
         "requests a day",
@@ -37,6 +35,20 @@ pub(crate) fn report(budget: &Budget, page: &mut Page) -> Done<()> {
         "read units",
         "dollars a day",
     ]);
+    for are_notified in [false, true] {
+        eprintln!("a long hold, in virtual time, notified: {are_notified}");
+        let build = Build {
+            are_notified,
+            ..Build::default()
+        };
+        let traffic = in_virtual_time(watched(budget.watched, build));
+        add(&mut table, budget, &traffic, are_notified);
+    }
+    page.write("days", &table.to_string())
+}
+
+fn add(table: &mut Table, budget: &Budget, traffic: &[Traffic], are_notified: bool) {
+    let how = if are_notified { ", notified" } else { "" };
     for ((_, who), traffic) in PLACES.iter().zip(traffic) {
         let (turns, beats) = (traffic.of_turns(), traffic.heartbeats());
         let a_day = |count: f64| count * DAY.div_duration_f64(budget.watched);
@@ -45,19 +57,18 @@ pub(crate) fn report(budget: &Budget, page: &mut Page) -> Done<()> {
         let reads = a_day(turns.read_units + beats.read_units);
         let dollars = format!("{:.4}", dollars::of(writes, reads));
         table.row([
-            who.to_string(),
+            format!("{who}{how}"),
             digits(requests),
             digits(writes),
             digits(reads),
             dollars,
         ]);
     }
-    page.write("days", &table.to_string())
 }
 
 /// What each of [`PLACES`] sent in this time, in which nothing moved.
-async fn watched(span: Duration) -> Vec<Traffic> {
-    let site = Site::new(Duration::from_millis(ROUND_TRIP_MS.into())).await;
+async fn watched(span: Duration, build: Build) -> Vec<Traffic> {
+    let site = Site::built(Duration::from_millis(ROUND_TRIP_MS.into()), build).await;
     let (everybody, mut waiting) = (Counter::default(), JoinSet::new());
     let mut watched = Vec::new();
     let last = PLACES.iter().map(|(place, _)| *place).max();

@@ -49,6 +49,10 @@ pub(crate) struct Options {
     #[arg(long)]
     check: bool,
 
+    /// Measure only what a day costs, which passes in virtual time: what else the machine does changes nothing
+    #[arg(long)]
+    days: bool,
+
     /// This process shows how much memory this many waiting tasks take
     #[arg(long, hide = true)]
     waiting: Option<usize>,
@@ -64,7 +68,10 @@ pub(crate) fn run(options: &Options) -> Done<()> {
         false => Budget::whole(),
     };
     let mut page = Page::open(&options.docs)?;
-    measure(&budget, &mut page)?;
+    match options.days {
+        true => days::report(&budget, &mut page)?,
+        false => measure(&budget, &mut page)?,
+    }
     page.save()
 }
 
