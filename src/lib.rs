@@ -115,6 +115,7 @@
 //!   demonstrations.
 //! - `udp`: [`UdpNotifier`], by which the clients of a lock tell each other when to poll.
 //! - `serde`: serde reads and writes a [`Ticket`] as a number.
+//! - `blocking`: the module `blocking`, the locks for programs without a runtime.
 //! - `metrics`: counts and durations of waits, holds, losses, takeovers and requests, for a recorder of the crate `metrics`:
 //!   `docs/metrics.md`.
 //!
@@ -129,6 +130,8 @@
 mod acquire;
 mod admin;
 mod background;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod client;
 mod client_inner;
 mod clock;

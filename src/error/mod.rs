@@ -332,6 +332,22 @@ pub enum Invalid {
         "a lock client must be built inside a tokio runtime, where its background work then runs"
     )]
     NoRuntime,
+    /// A blocking call was made in a task, or in another future that tokio polls, and would have stopped all tasks of that thread. Await the
+    /// same call of the async client, or make the blocking call inside `spawn_blocking`.
+    #[cfg(feature = "blocking")]
+    #[error(
+        "a blocking call stops the tasks of an async runtime: await the call of the async client, or make this one in `spawn_blocking`"
+    )]
+    BlockingInAsync,
+    /// The thread of a blocking client could not be started.
+    #[cfg(feature = "blocking")]
+    #[error(
+        "a blocking lock client needs a thread of its own, which could not be started: {cause}"
+    )]
+    NoThread {
+        /// What the system says.
+        cause: String,
+    },
 }
 
 #[cfg(test)]

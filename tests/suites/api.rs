@@ -8,7 +8,7 @@ use fairlock::{
     Lease, LeaseLock, LockClient, LockClientBuilder, LockData, LockGuard, LockLost, LockState,
     MultiLock, MultiLockGuard, ParseTicketError, Participant, RandomSource, RecordWait,
     ResignHandle, RunOutcome, Semaphore, Ticket, UpdateError, UpdateOutcome, Version,
-    VersionedTable, VersionedTableBuilder,
+    VersionedTable, VersionedTableBuilder, blocking,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -50,6 +50,13 @@ fn everything_can_be_shared_between_threads() {
     shared::<ParseTicketError>();
     shared::<ResignHandle>();
     shared::<LeadershipEvent>();
+    shared::<blocking::LockClient>();
+    shared::<blocking::FairLock>();
+    shared::<blocking::Semaphore>();
+    shared::<blocking::LockGuard>();
+    shared::<blocking::MultiLock>();
+    shared::<blocking::MultiLockGuard>();
+    shared::<blocking::LeaseLock>();
 }
 
 /// Never called: the test is that it compiles.

@@ -56,6 +56,18 @@ fn the_workers_of_a_batch_do_each_file_once_and_in_turn() {
 }
 
 #[test]
+fn workers_without_a_runtime_do_each_file_once_and_in_turn() {
+    let lines = said("blocking_folder");
+    let [turns @ .., end] = &lines[..] else {
+        unreachable!("{lines:?}")
+    };
+    assert_eq!(end, "the folder is empty; held: false, waiting: 0");
+    assert_eq!(numbers(turns, " counts"), [1, 2, 3, 4, 5, 6]);
+    let tokens = numbers(turns, "under token");
+    assert!(tokens.len() == 6 && grow(&tokens), "{lines:?}");
+}
+
+#[test]
 fn a_service_shows_its_turns_and_what_they_cost() {
     let lines = said("metrics");
     for line in [

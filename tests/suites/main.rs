@@ -5,6 +5,7 @@ mod api;
 mod attributes;
 mod bad_input;
 mod batches;
+mod blocking;
 mod book;
 mod bounded;
 mod bounds;

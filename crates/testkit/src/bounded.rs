@@ -1,4 +1,4 @@
-//! The two kinds of time a test may run on, each with a bound in real time.
+//! The kinds of time a test may run on, each with a bound in real time.
 #![expect(
     clippy::expect_used,
     reason = "a test without a runtime or a watchdog has failed"
@@ -27,6 +27,12 @@ pub fn real_time<F: Future>(test: F) -> F::Output {
 pub fn real_time_within<F: Future>(bound: Duration, test: F) -> F::Output {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     bounded(bound, runtime.enable_all(), test)
+}
+
+/// Runs a test that blocks its thread and starts others, on the clock on the wall.
+pub fn blocking<T>(test: impl FnOnce() -> T) -> T {
+    let _watched = watchdog(BOUND);
+    test()
 }
 
 fn bounded<F: Future>(

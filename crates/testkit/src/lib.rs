@@ -24,4 +24,4 @@ pub mod verbs;
 pub mod wire;
 pub mod world;
 
-pub use bounded::{real_time, real_time_within, virtual_time};
+pub use bounded::{blocking, real_time, real_time_within, virtual_time};

@@ -60,6 +60,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
         "facade",
         &[
             "acquire",
+            "blocking",
             "client",
             "client_inner",
             "data",
@@ -121,14 +122,14 @@ const DOORS: [(&str, &[&str]); 13] = [
     ("getrandom", &["random_source"]),
     ("rustix::rand", &[]),
     ("rustix::time", &["clock"]),
-    ("std::thread", &[]),
+    ("std::thread", &["blocking"]),
     ("std::time::Instant", &["clock"]),
     (
         "tokio::runtime",
-        &["background", "client", "clock", "client_inner"],
+        &["background", "blocking", "client", "clock", "client_inner"],
     ),
     ("tokio::spawn", &[]),
-    ("tokio::task", &["notify"]),
+    ("tokio::task", &["blocking", "notify"]),
     ("tokio::time", &["clock"]),
     ("tokio_util::context", &[]),
     ("tokio_util::task", &[]),
@@ -139,11 +140,11 @@ const DOORS: [(&str, &[&str]); 13] = [
 const METHODS: [(&str, &[&str]); 4] = [
     (
         ".spawn(",
-        &["background", "acquire", "client_inner", "sweep"],
+        &["background", "acquire", "blocking", "client_inner", "sweep"],
     ),
     (".spawn_blocking(", &[]),
     (".spawn_local(", &[]),
-    (".block_on(", &[]),
+    (".block_on(", &["blocking"]),
 ];
 
 #[test]

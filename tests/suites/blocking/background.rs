@@ -1,0 +1,110 @@
+//! What goes on in the background while the program computes: renewals, and the notice of a loss.
+
+use std::thread;
+use std::time::Duration;
+
+use fairlock::{Error, LossReason, RecordWait};
+use fairlock_testkit::blocking;
+use fairlock_testkit::lab::cut_off;
+
+use super::{LONG, MS, Table, answers, lock};
+
+#[test]
+fn a_lease_is_renewed_for_as_long_as_the_program_computes() {
+    blocking(|| {
+        let table = Table::new();
+        let (locks, network) = table.host_with(|builder| {
+            let builder = builder.lease_duration(2_000 * MS);
+            let builder = builder.heartbeat_interval(200 * MS);
+            builder.request_timeout(500 * MS)
+        });
+        let renewals = answers(&network, "renew hold");
+        let guard = lock(&locks).acquire(RecordWait::default()).unwrap();
+        // Fifteen heartbeats are longer than the lease. This thread does nothing for the client meanwhile.
+        for _ in 0..15 {
+            renewals.recv_timeout(LONG).unwrap();
+        }
+        guard.check().unwrap();
+        assert!(lock(&table.client()).try_acquire().unwrap().is_none());
+        guard.release().unwrap();
+    });
+}
+
+#[test]
+fn a_loss_is_told_by_the_check_by_the_wait_and_by_the_release() {
+    blocking(|| {
+        let table = Table::new();
+        let (locks, ops) = (table.client(), table.client());
+        let guard = lock(&locks).acquire(RecordWait::NoWait).unwrap();
+        assert_eq!(guard.wait_lost(MS).unwrap(), None);
+        let seen = lock(&ops).inspect().unwrap().holder.unwrap();
+        let breaks = ops.as_async().break_hold("a", &seen, "maintenance");
+        ops.block_on(breaks).unwrap().unwrap();
+        let lost = guard.wait_lost(LONG).unwrap().unwrap();
+        let LossReason::Broken { reason, .. } = &lost.reason else {
+            panic!("{lost}")
+        };
+        assert_eq!(reason, "maintenance");
+        assert_eq!(guard.check(), Err(lost.clone()));
+        assert_eq!(guard.remaining(), Duration::ZERO);
+        assert!(!guard.is_held());
+        let told = guard.release().unwrap_err();
+        assert!(matches!(&told, Error::Lost { reason, .. } if *reason == lost.reason));
+    });
+}
+
+#[test]
+fn a_loss_is_told_at_the_local_deadline_when_nothing_is_answered() {
+    blocking(|| {
+        let table = Table::new();
+        let (locks, network) = table.host_with(|builder| {
+            let builder = builder.lease_duration(2_000 * MS);
+            builder.request_timeout(400 * MS)
+        });
+        let guard = lock(&locks).acquire(RecordWait::default()).unwrap();
+        network.set_faults(cut_off());
+        // A thread that watches over the work of this one.
+        let lost = thread::scope(|scope| {
+            let watching = scope.spawn(|| guard.wait_lost(LONG).unwrap().unwrap());
+            watching.join().unwrap()
+        });
+        assert!(matches!(lost.reason, LossReason::Unreachable { .. }));
+        assert_eq!(guard.check(), Err(lost));
+    });
+}
+
+#[test]
+fn work_that_lost_its_lock_has_no_outcome() {
+    blocking(|| {
+        let table = Table::new();
+        let (locks, ops) = (table.client(), table.client());
+        let ran = lock(&locks).run(RecordWait::NoWait, |guard| {
+            let seen = lock(&ops).inspect().unwrap().holder.unwrap();
+            let breaks = ops.as_async().break_hold("a", &seen, "");
+            ops.block_on(breaks).unwrap().unwrap();
+            guard.wait_lost(LONG).unwrap().is_some()
+        });
+        assert!(matches!(ran, Err(Error::Lost { .. })), "{ran:?}");
+        assert!(table.is_free());
+    });
+}
+
+#[test]
+fn one_of_several_locks_that_is_lost_is_named() {
+    blocking(|| {
+        let table = Table::new();
+        let (locks, ops) = (table.client(), table.client());
+        let both = locks.multi_lock(["a", "b"]).unwrap();
+        let both = both.acquire(RecordWait::NoWait).unwrap();
+        let seen = ops.fair_lock("b").unwrap().inspect().unwrap();
+        let breaks = ops
+            .as_async()
+            .break_hold("b", seen.holder.as_ref().unwrap(), "");
+        ops.block_on(breaks).unwrap().unwrap();
+        let lost = locks.block_on(both.guards()[1].lost()).unwrap();
+        assert_eq!(both.check(), Err(lost.clone()));
+        assert_eq!(lost.lock, "b");
+        assert!(both.release().is_err());
+        assert!(table.is_free(), "the other one is released all the same");
+    });
+}
