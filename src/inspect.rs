@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use futures::stream::{self, Stream};
+use futures::stream::{self, Stream, StreamExt};
 
 use crate::client::LockClient;
 use crate::client_inner::ClientInner;
@@ -91,7 +91,7 @@ impl LockClient {
     /// # }
     /// ```
     pub fn locks(&self) -> impl Stream<Item = Result<LockState, Error>> + Send + use<> {
-        stream::unfold(Listing::new(&self.inner), Listing::next)
+        stream::unfold(Listing::new(&self.inner), Listing::next).fuse()
     }
 }
 

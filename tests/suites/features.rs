@@ -58,7 +58,7 @@ fn exists(name: &str) -> bool {
     source(suite, parts).is_some_and(|source| has(&source, test))
 }
 
-fn missing(page: &str) -> Vec<&str> {
+pub(crate) fn missing(page: &str) -> Vec<&str> {
     named(page)
         .into_iter()
         .filter(|name| !exists(name))

@@ -41,6 +41,7 @@ mod notify;
 mod optimistic;
 mod order;
 mod pace;
+mod peers;
 mod public_api;
 mod readme;
 mod resize;
