@@ -13,6 +13,7 @@ mod cancellation;
 mod damage;
 mod data;
 mod delete;
+mod delta_rs;
 mod differential;
 mod dynamodb_local;
 mod embedded;
