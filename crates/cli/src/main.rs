@@ -31,6 +31,7 @@ mod place;
 mod process_tree;
 mod remedy;
 mod run;
+mod serve;
 mod show;
 mod signals;
 mod supervisor;
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
         Command::Delete(options) => on_runtime(intervene::delete(options)),
         Command::Resize(options) => on_runtime(intervene::resize(options)),
         Command::Break(options) => on_runtime(intervene::break_hold(options)),
+        Command::Serve(options) => serve::serve(options),
         Command::Demo(options) => demo::demo(&options),
         Command::DemoWorker(options) => on_runtime(demo::work(options)),
         Command::Supervisor(options) => supervisor::guard(options),

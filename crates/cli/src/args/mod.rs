@@ -2,6 +2,7 @@
 
 pub(crate) mod claim;
 pub(crate) mod commands;
+pub(crate) mod serve;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -19,6 +20,7 @@ use commands::{
     DataGet, DataPut, Doctor, HOLD_EXAMPLES, Hold, Holder, LEASE_EXAMPLES, Lease, LeaseAcquire,
     LeaseExtend, LeaseRelease, LeaseShow, MAN_EXAMPLES, Pages, SWEEP_EXAMPLES, Sweep,
 };
+use serve::{SERVE_EXAMPLES, Serve};
 
 /// A fair lock for any program: first come, first served, over DynamoDB
 #[derive(Debug, Parser)]
@@ -89,6 +91,9 @@ pub(crate) enum Command {
     /// Find out what may be wrong: credentials, table, permissions, clocks, latency
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(Doctor),
+    /// Answer as a DynamoDB over HTTP, for tests of programs in any language
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(Serve),
     /// Watch several processes take turns at one lock, in a temporary file
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(Demo),
@@ -137,7 +142,8 @@ impl Command {
             | Command::Delete(Delete { place, .. })
             | Command::Resize(Resize { place, .. })
             | Command::Supervisor(Supervisor { place, .. }) => Some(place),
-            Command::Demo(_)
+            Command::Serve(_)
+            | Command::Demo(_)
             | Command::DemoWorker(_)
             | Command::Holder(_)
             | Command::Completions(_)

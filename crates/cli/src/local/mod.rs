@@ -36,7 +36,7 @@ const INSPECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// Opens a file of the engine, or creates it if `purpose` allows that. A separate thread opens the file, which takes as long as other
 /// processes keep it busy. A caller that stops waiting leaves the thread behind.
-pub(crate) async fn open(file: &Path, purpose: Purpose) -> Result<Client, Failure> {
+pub(crate) async fn engine(file: &Path, purpose: Purpose) -> Result<Engine, Failure> {
     let unusable =
         |why: String| Failure::unavailable(format!("cannot use {}: {why}", file.display()));
     check_file(file).map_err(unusable)?;
@@ -58,12 +58,16 @@ pub(crate) async fn open(file: &Path, purpose: Purpose) -> Result<Client, Failur
             return Err(unusable(BUSY.to_owned()));
         }
     };
-    let engine = engine.map_err(|error| {
+    engine.map_err(|error| {
         let cause = error.source().map(ToString::to_string);
         let cause = cause.unwrap_or_else(|| error.to_string());
         unusable(remedy(file, &cause).unwrap_or(cause))
-    })?;
-    Ok(engine.client())
+    })
+}
+
+/// Opens a file as [`engine`] does, and returns a client of it.
+pub(crate) async fn open(file: &Path, purpose: Purpose) -> Result<Client, Failure> {
+    Ok(engine(file, purpose).await?.client())
 }
 
 /// Whether the first turn makes the file, or a table in it: it is not there, or empty, and nothing else is wrong with it. Nothing is

@@ -13,6 +13,7 @@ mod line;
 mod operations;
 mod resize;
 mod run;
+mod serve;
 mod shell;
 mod sweep;
 mod terminal;
