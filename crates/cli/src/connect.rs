@@ -20,6 +20,16 @@ impl Place {
         purpose: Purpose,
         set: impl FnOnce(LockClientBuilder) -> LockClientBuilder,
     ) -> Result<LockClient, Failure> {
+        self.client_over(purpose, |dynamodb| dynamodb, set).await
+    }
+
+    /// Returns a client as [`client`](Self::client) does, whose requests go over what `through` makes of the SDK's client.
+    pub(crate) async fn client_over(
+        &self,
+        purpose: Purpose,
+        through: impl FnOnce(Client) -> Client,
+        set: impl FnOnce(LockClientBuilder) -> LockClientBuilder,
+    ) -> Result<LockClient, Failure> {
         let is_to_come = purpose == Purpose::Inspect && self.is_to_come();
         let dynamodb = match is_to_come {
             true => local::nothing_yet()?,
@@ -31,7 +41,7 @@ impl Place {
             _ => false,
         };
         let told = |error| Failure::of(&error, self);
-        let client = set(self.builder(dynamodb)).build().map_err(told)?;
+        let client = set(self.builder(through(dynamodb))).build().map_err(told)?;
         if makes_a_table {
             let created = client.create_table(&TableOptions::default()).await;
             created.map_err(told)?;

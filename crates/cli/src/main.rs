@@ -24,6 +24,8 @@ mod lease;
 mod line;
 mod local;
 mod ls;
+#[cfg(feature = "top")]
+mod meter;
 mod metrics;
 mod notify;
 mod output;
@@ -39,6 +41,8 @@ mod sweep;
 mod table;
 mod teller;
 mod text;
+#[cfg(feature = "top")]
+mod top;
 
 use std::fs::File;
 use std::io::IsTerminal;
@@ -75,6 +79,8 @@ fn main() -> ExitCode {
         Command::Delete(options) => on_runtime(intervene::delete(options)),
         Command::Resize(options) => on_runtime(intervene::resize(options)),
         Command::Break(options) => on_runtime(intervene::break_hold(options)),
+        #[cfg(feature = "top")]
+        Command::Top(options) => top::top(options),
         Command::Serve(options) => serve::serve(options),
         Command::Demo(options) => demo::demo(&options),
         Command::DemoWorker(options) => on_runtime(demo::work(options)),

@@ -84,10 +84,9 @@ impl From<&LockData> for Data {
 
 impl<'a> Person<'a> {
     fn of(who: &'a Participant, state: &LockState) -> Self {
-        let is_part = |permits: &u64| state.permits.is_some_and(|all| *permits < all);
         Person {
             ticket: who.ticket.get(),
-            permits: Some(who.permits).filter(is_part),
+            permits: part(who, state),
             tickets: who.tickets,
             owner: &who.owner,
             attributes: &who.attributes,
@@ -329,6 +328,13 @@ fn listed(state: &LockState, now: SystemTime) -> [Cell; 6] {
     ]
 }
 
+/// Prints texts in columns under a head.
+#[cfg(feature = "top")]
+pub(crate) fn plain_table<const N: usize>(head: [&str; N], rows: Vec<[String; N]>) -> String {
+    let rows = rows.into_iter().map(|row| row.map(Cell::plain));
+    table(head, rows.collect())
+}
+
 fn table<const N: usize>(head: [&str; N], rows: Vec<[Cell; N]>) -> String {
     let head = head.map(|text| Cell {
         text: text.into(),
@@ -426,12 +432,12 @@ fn written(at: impl std::fmt::Display) -> Option<String> {
     write!(text, "{at}").is_ok().then_some(text)
 }
 
-fn milliseconds(span: Duration) -> u64 {
+pub(crate) fn milliseconds(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The owner, and the name of the lease if it has one. A named lease can outlive its process.
-fn named(who: &Participant) -> String {
+pub(crate) fn named(who: &Participant) -> String {
     let owner = shown(&who.owner);
     match &who.lease_id {
         Some(id) => format!("{owner} as {}", shown(id)),
@@ -440,7 +446,7 @@ fn named(who: &Participant) -> String {
 }
 
 /// The ticket, or the first and the newest ticket if there are several.
-fn tickets(who: &Participant) -> String {
+pub(crate) fn tickets(who: &Participant) -> String {
     let newest = who.ticket.get();
     match who.tickets {
         0 | 1 => newest.to_string(),
@@ -449,11 +455,16 @@ fn tickets(who: &Participant) -> String {
 }
 
 /// The permits that a participant holds or asks for, if they are not all of the lock's.
+pub(crate) fn part(who: &Participant, state: &LockState) -> Option<u64> {
+    Some(who.permits).filter(|permits| state.permits.is_some_and(|all| *permits < all))
+}
+
+/// The same in words.
 fn share(who: &Participant, state: &LockState) -> String {
-    match state.permits {
-        Some(all) if who.permits < all => {
+    match (part(who, state), state.permits) {
+        (Some(part), Some(all)) => {
             let there_are = state.resized.unwrap_or(all);
-            format!(", {} of {there_are} permits", who.permits)
+            format!(", {part} of {there_are} permits")
         }
         _ => String::new(),
     }

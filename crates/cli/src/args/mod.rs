@@ -3,6 +3,8 @@
 pub(crate) mod claim;
 pub(crate) mod commands;
 pub(crate) mod serve;
+#[cfg(feature = "top")]
+pub(crate) mod top;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -21,6 +23,8 @@ use commands::{
     LeaseExtend, LeaseRelease, LeaseShow, MAN_EXAMPLES, Pages, SWEEP_EXAMPLES, Sweep,
 };
 use serve::{SERVE_EXAMPLES, Serve};
+#[cfg(feature = "top")]
+use top::{TOP_EXAMPLES, Top};
 
 /// A fair lock for any program: first come, first served, over DynamoDB
 #[derive(Debug, Parser)]
@@ -61,6 +65,10 @@ pub(crate) enum Command {
     /// List the locks of a table
     #[command(after_help = LS_EXAMPLES)]
     Ls(Ls),
+    /// Watch the locks of a table as they are used
+    #[cfg(feature = "top")]
+    #[command(after_help = TOP_EXAMPLES)]
+    Top(Top),
     /// Ask the holder of a lock to give way
     #[command(after_help = ASK_EXAMPLES)]
     Ask(Ask),
@@ -142,6 +150,8 @@ impl Command {
             | Command::Delete(Delete { place, .. })
             | Command::Resize(Resize { place, .. })
             | Command::Supervisor(Supervisor { place, .. }) => Some(place),
+            #[cfg(feature = "top")]
+            Command::Top(Top { place, .. }) => Some(place),
             Command::Serve(_)
             | Command::Demo(_)
             | Command::DemoWorker(_)

@@ -17,4 +17,6 @@ mod serve;
 mod shell;
 mod sweep;
 mod terminal;
+#[cfg(feature = "top")]
+mod top;
 mod transport;

@@ -14,3 +14,5 @@ mod pty;
 mod questions;
 mod scenario;
 mod signals;
+#[cfg(feature = "top")]
+mod top;

@@ -1,0 +1,118 @@
+//! Reads the locks, each time with a count of what the read cost.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use fairlock::{Error, LockClient};
+use fairlock_cli::contest::monotonic::now_ns;
+use futures::StreamExt;
+
+use super::lock::Lock;
+use super::state::{Read, Wanted};
+use crate::failure::Failure;
+use crate::local::Purpose;
+use crate::meter::Meter;
+use crate::place::Place;
+
+/// Reads a table.
+pub(crate) struct Reader {
+    place: Place,
+    meter: Meter,
+    locks: LockClient,
+    /// Whether the first turn of another process has yet to make the file of the locks.
+    is_to_come: bool,
+    began_ns: u64,
+}
+
+impl Reader {
+    pub(crate) async fn open(place: Place) -> Result<Reader, Failure> {
+        let meter = Meter::default();
+        Ok(Reader {
+            is_to_come: place.is_to_come(),
+            locks: client(&place, &meter).await?,
+            place,
+            meter,
+            began_ns: now_ns(),
+        })
+    }
+
+    /// Reads what is wanted once. The reader can be dropped in the middle, and reads no more then.
+    pub(crate) async fn read(&mut self, wanted: Wanted) -> Result<Read, Trouble> {
+        if self.is_to_come && !self.place.is_to_come() {
+            // Another process has made the file, and may not have made its table yet.
+            self.locks = client(&self.place, &self.meter)
+                .await
+                .map_err(Trouble::Passing)?;
+            self.is_to_come = false;
+        }
+        let _opening = self.meter.take();
+        let (locks, unreadable) = match &wanted {
+            Wanted::All => self.all().await?,
+            Wanted::One(name) => (vec![self.one(name).await?], Vec::new()),
+        };
+        Ok(Read {
+            at: Duration::from_nanos(now_ns().saturating_sub(self.began_ns)),
+            of: wanted,
+            locks,
+            unreadable,
+            units: self.meter.take().read_units,
+        })
+    }
+
+    /// The loop ends because each page of the table starts after the page before.
+    async fn all(&self) -> Result<(Vec<Lock>, Vec<String>), Trouble> {
+        let (mut locks, mut unreadable) = (Vec::new(), Vec::new());
+        let mut states = pin!(self.locks.locks());
+        while let Some(found) = states.next().await {
+            match found {
+                Ok(state) => locks.push(Lock::from(&state)),
+                Err(error @ Error::InvalidItem { .. }) => {
+                    unreadable.push(Failure::of(&error, &self.place).text().to_owned());
+                }
+                Err(error) => return Err(self.trouble(&error)),
+            }
+        }
+        Ok((locks, unreadable))
+    }
+
+    async fn one(&self, name: &str) -> Result<Lock, Trouble> {
+        let told = |error| self.trouble(&error);
+        let lock = self.locks.fair_lock(name).map_err(told)?;
+        Ok(Lock::from(&lock.inspect().await.map_err(told)?))
+    }
+
+    fn trouble(&self, error: &Error) -> Trouble {
+        let failure = Failure::of(error, &self.place);
+        match error {
+            // The next read may be answered, or the item be repaired by then.
+            Error::Unavailable { .. } | Error::InvalidItem { .. } => Trouble::Passing(failure),
+            _ => Trouble::Lasting(failure),
+        }
+    }
+}
+
+/// Why a read failed.
+pub(crate) enum Trouble {
+    /// The next read may do better.
+    Passing(Failure),
+    /// No read will.
+    Lasting(Failure),
+}
+
+impl Trouble {
+    pub(crate) fn failure(self) -> Failure {
+        match self {
+            Trouble::Passing(failure) | Trouble::Lasting(failure) => failure,
+        }
+    }
+}
+
+async fn client(place: &Place, meter: &Meter) -> Result<LockClient, Failure> {
+    place
+        .client_over(
+            Purpose::Inspect,
+            |dynamodb| meter.on(&dynamodb),
+            |builder| builder,
+        )
+        .await
+}
