@@ -6,7 +6,6 @@ mod crew;
 mod endpoint;
 mod failure;
 mod instructions;
-mod palette;
 mod performance;
 #[cfg(target_os = "linux")]
 mod soak;

@@ -6,6 +6,7 @@ use fairlock::{LockClient, LockClientBuilder, TableOptions};
 use crate::cloud;
 use crate::failure::Failure;
 use crate::local::{self, Purpose};
+use crate::meter::Meter;
 use crate::place::Place;
 
 impl Place {
@@ -47,6 +48,20 @@ impl Place {
             created.map_err(told)?;
         }
         Ok(client)
+    }
+
+    /// Returns a client as [`client`](Self::client) does, and the SDK's client below it. `meter` counts what both send.
+    pub(crate) async fn metered(
+        &self,
+        purpose: Purpose,
+        meter: &Meter,
+        set: impl FnOnce(LockClientBuilder) -> LockClientBuilder,
+    ) -> Result<(Client, LockClient), Failure> {
+        let mut below = None;
+        let through = |dynamodb| below.insert(meter.on(&dynamodb)).clone();
+        let locks = self.client_over(purpose, through, set).await?;
+        let below = below.ok_or_else(|| Failure::internal("no client of DynamoDB"))?;
+        Ok((below, locks))
     }
 
     /// The settings of a lock client that these flags ask for.

@@ -1,6 +1,5 @@
 //! What an operator does to a lock: takes it away, asks for it, deletes it, or changes its number of permits.
 
-use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use fairlock::{
@@ -12,6 +11,7 @@ use crate::args::{Ask, Break, Delete, Resize};
 use crate::failure::{Failure, NOT_GRANTED, say};
 use crate::output;
 use crate::place::Place;
+use crate::question;
 use crate::text::shown;
 
 /// How often the place is looked at again that was renewed between the look and the write.
@@ -172,22 +172,13 @@ fn chosen(state: &LockState, ticket: Option<u64>) -> Result<&Participant, Failur
 
 /// Shows the place, and asks whether to break it.
 fn confirm(state: &LockState, place: &Participant) -> Result<(), Failure> {
-    let input = std::io::stdin();
-    if !input.is_terminal() {
-        return Err(Failure::misuse(
-            "there is no terminal at which to ask: say --yes to break the lock without a question",
-        ));
-    }
+    question::must_be_answerable(false, "say --yes to break the lock without a question")?;
     let _ = output::print(&output::lock(state, output::now()))?;
     let (ticket, owner) = (place.ticket, shown(&place.owner));
-    let mut out = std::io::stderr();
-    let _ = write!(
-        out,
-        "fairlock: break ticket {ticket} of {owner}? If it is alive, it may work on for a heartbeat. [y/N] "
+    let question = format!(
+        "break ticket {ticket} of {owner}? If it is alive, it may work on for a heartbeat."
     );
-    let mut line = String::new();
-    let read = input.read_line(&mut line);
-    match read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes") {
+    match question::asks(&question) {
         true => Ok(()),
         false => Err(Failure::new(NOT_GRANTED, "nothing was broken")),
     }

@@ -9,6 +9,7 @@ compile_error!(
 );
 
 mod args;
+mod bench;
 mod cloud;
 mod completions;
 mod connect;
@@ -24,13 +25,13 @@ mod lease;
 mod line;
 mod local;
 mod ls;
-#[cfg(feature = "top")]
 mod meter;
 mod metrics;
 mod notify;
 mod output;
 mod place;
 mod process_tree;
+mod question;
 mod remedy;
 mod run;
 mod serve;
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "top")]
         Command::Top(options) => top::top(options),
         Command::Serve(options) => serve::serve(options),
+        Command::Bench(options) => bench::bench(options),
         Command::Demo(options) => demo::demo(&options),
         Command::DemoWorker(options) => on_runtime(demo::work(options)),
         Command::Supervisor(options) => supervisor::guard(options),

@@ -3,6 +3,7 @@
 use std::fmt::{self, Formatter};
 use std::time::Duration;
 
+use fairlock_cli::contest::passed::Passed;
 use fairlock_cli::contest::tally::Tally;
 use fairlock_cli::contest::turn::Turn;
 
@@ -100,37 +101,6 @@ impl fmt::Display for Figures {
     }
 }
 
-/// How often workers that asked first were served after others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Passed {
-    /// Turns that were granted after a turn that had asked later.
-    turns: usize,
-    /// How much later the other had asked, at most.
-    by: Duration,
-    /// How many turns that had asked later came before one turn, at most.
-    ahead: usize,
-}
-
-impl Passed {
-    fn of(turns: &[Turn]) -> Passed {
-        let mut granted: Vec<_> = turns.iter().collect();
-        granted.sort_by_key(|turn| turn.acquired_ns);
-        // When the turns that were granted before had asked, in that order.
-        let (mut asked, mut passed) = (Vec::<u64>::new(), Passed::default());
-        for turn in granted {
-            let place = asked.partition_point(|other| *other <= turn.requested_ns);
-            let ahead = asked.len() - place;
-            let latest = asked.last().copied().unwrap_or_default();
-            let by = Duration::from_nanos(latest.saturating_sub(turn.requested_ns));
-            passed.turns += usize::from(ahead > 0);
-            passed.by = passed.by.max(by);
-            passed.ahead = passed.ahead.max(ahead);
-            asked.insert(place, turn.requested_ns);
-        }
-        passed
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,17 +137,6 @@ mod tests {
         );
         let without = Figures::of(&turns, None).to_string();
         assert!(!without.contains("round trip"), "{without}");
-    }
-
-    #[test]
-    fn whoever_asked_first_and_was_granted_last_was_passed_over_whatever_the_tickets() {
-        let turns = [turn(1, 2, 10, 20), turn(2, 1, 30, 40), turn(3, 3, 50, 60)];
-        let passed = Passed {
-            turns: 1,
-            by: Duration::from_millis(1),
-            ahead: 1,
-        };
-        assert_eq!(Passed::of(&turns), passed);
     }
 
     #[test]

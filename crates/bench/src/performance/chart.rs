@@ -6,8 +6,8 @@ use std::path::Path;
 use plotters::coord::combinators::WithKeyPoints;
 use plotters::prelude::*;
 
-use crate::palette::{Canvas, Drawn, FAINT, HOLDING, INK, PAPER, TOGETHER, font};
 use crate::performance::scene::{CONTESTANTS, Contestant};
+use fairlock_cli::contest::palette::{Canvas, Drawn, FAINT, HOLDING, INK, PAPER, TOGETHER, font};
 
 const SIZE: (u32, u32) = (1200, 480);
 /// The colour between those of the baselines and of fairlock.

@@ -1,5 +1,6 @@
 //! The command line.
 
+pub(crate) mod bench;
 pub(crate) mod claim;
 pub(crate) mod commands;
 pub(crate) mod serve;
@@ -17,6 +18,7 @@ use crate::failure::{Failure, MISUSE};
 use crate::notify::Notify;
 use crate::place::Place;
 use crate::teller;
+use bench::{BENCH_EXAMPLES, Bench};
 use commands::{
     COMPLETIONS_EXAMPLES, Claim, Completions, DATA_EXAMPLES, DOCTOR_EXAMPLES, Data, DataClear,
     DataGet, DataPut, Doctor, HOLD_EXAMPLES, Hold, Holder, LEASE_EXAMPLES, Lease, LeaseAcquire,
@@ -102,6 +104,9 @@ pub(crate) enum Command {
     /// Answer as a DynamoDB over HTTP, for tests of programs in any language
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Serve),
+    /// Measure turns, handoffs, requests and their price at your own table
+    #[command(after_help = BENCH_EXAMPLES)]
+    Bench(Bench),
     /// Watch several processes take turns at one lock, in a temporary file
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(Demo),
@@ -149,6 +154,7 @@ impl Command {
             | Command::Break(Break { place, .. })
             | Command::Delete(Delete { place, .. })
             | Command::Resize(Resize { place, .. })
+            | Command::Bench(Bench { place, .. })
             | Command::Supervisor(Supervisor { place, .. }) => Some(place),
             #[cfg(feature = "top")]
             Command::Top(Top { place, .. }) => Some(place),

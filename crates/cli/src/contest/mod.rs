@@ -1,9 +1,12 @@
-//! The parts of a contest for one lock, for the demo and for the drivers of `fairlock-bench`.
+//! The parts of a contest for one lock, for `fairlock demo`, `fairlock bench` and the drivers of `fairlock-bench`.
 
 pub mod causes;
+pub mod lanes;
 pub mod member;
 pub mod monotonic;
+pub mod palette;
 pub mod parent;
+pub mod passed;
 pub mod say;
 pub mod tally;
 pub mod turn;

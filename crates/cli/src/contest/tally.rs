@@ -78,10 +78,15 @@ impl Tally {
         })
     }
 
+    /// How long each handoff took, in the order of the turns.
+    pub fn handoff_times(&self) -> Vec<Duration> {
+        let pairs = self.0.iter().zip(self.0.iter().skip(1));
+        pairs.map(|(turn, next)| turn.handoff_to(next)).collect()
+    }
+
     /// Returns `None` if there are fewer than two turns.
     pub fn handoffs(&self) -> Option<Handoffs> {
-        let pairs = self.0.iter().zip(self.0.iter().skip(1));
-        let mut took: Vec<_> = pairs.map(|(turn, next)| turn.handoff_to(next)).collect();
+        let mut took = self.handoff_times();
         took.sort_unstable();
         Some(Handoffs {
             p50: percentile(&took, 50)?,

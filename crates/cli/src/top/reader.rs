@@ -108,11 +108,6 @@ impl Trouble {
 }
 
 async fn client(place: &Place, meter: &Meter) -> Result<LockClient, Failure> {
-    place
-        .client_over(
-            Purpose::Inspect,
-            |dynamodb| meter.on(&dynamodb),
-            |builder| builder,
-        )
-        .await
+    let opened = place.metered(Purpose::Inspect, meter, |builder| builder);
+    Ok(opened.await?.1)
 }

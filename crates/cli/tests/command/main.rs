@@ -1,5 +1,6 @@
 //! The command `fairlock` as its users run it: as a process of its own.
 
+mod bench;
 mod command;
 mod data;
 mod demo;

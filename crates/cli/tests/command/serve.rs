@@ -448,6 +448,36 @@ fn commands_may_use_the_file_beside_it() {
     assert!(state["holder"].is_object(), "{state}");
 }
 
+/// The lines of the page are the script.
+#[test]
+fn the_lines_that_a_test_starts_it_with_work_as_they_stand_in_the_page() {
+    let page = include_str!("../../../../docs/testing-your-service.md");
+    let (_, section) = page
+        .split_once("## Other languages and several processes")
+        .unwrap();
+    let (_, lines) = section.split_once("```bash\n").unwrap();
+    let (lines, _) = lines.split_once("```").unwrap();
+    let home = TempDir::new().unwrap();
+    std::fs::write(
+        home.path().join("report.sh"),
+        "echo \"$FAIRLOCK_LOCK\" > ran\n",
+    )
+    .unwrap();
+    let lines = lines.replace("./report.sh", "sh ./report.sh");
+    let program = Path::new(env!("CARGO_BIN_EXE_fairlock"));
+    let path = format!("{}:/usr/bin:/bin", program.parent().unwrap().display());
+    let mut shell = Command::new("timeout");
+    shell.args(["-s", "KILL", "60", "bash", "-e", "-c", &lines]);
+    shell
+        .current_dir(home.path())
+        .stdin(Stdio::null())
+        .env_clear();
+    let ended = said(shell.env("PATH", path).env("HOME", home.path()));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let ran = std::fs::read_to_string(home.path().join("ran")).unwrap();
+    assert_eq!(ran, "nightly\n");
+}
+
 #[test]
 fn the_address_is_printed_for_programs_as_documented() {
     for (flags, file) in [

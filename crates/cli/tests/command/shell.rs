@@ -8,9 +8,9 @@ use tempfile::TempDir;
 
 use crate::command::{Said, fairlock, said};
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "run", "hold", "table", "show", "ls", "ask", "break", "delete", "resize", "data", "lease",
-    "sweep", "doctor", "top", "serve", "demo",
+    "sweep", "doctor", "top", "serve", "bench", "demo",
 ];
 /// What is for the command itself.
 const HIDDEN: [&str; 4] = ["supervisor", "demo-worker", "holder", "plant-fault"];

@@ -1,4 +1,4 @@
-//! `fairlock break` asks before it breaks a lock, and `fairlock run` tells that it is asked for one.
+//! `fairlock break` asks before it breaks a lock, `fairlock bench` before it begins, and `fairlock run` tells that it is asked for a lock.
 
 use rustix::process::Signal;
 
@@ -58,4 +58,30 @@ fn a_command_is_told_that_its_lock_is_asked_for_and_keeps_it() {
     assert_eq!(code(holder.wait().unwrap()), Some(143));
     assert_eq!(home.read("told").matches("asks for it").count(), 1);
     home.nothing_runs();
+}
+
+#[test]
+fn a_contest_tells_its_price_and_begins_after_a_yes_and_after_nothing_else() {
+    let mut terminal = Terminal::new();
+    let line = "fairlock bench --local l.db --leave --workers 2 --turns 2 --hold 1ms";
+    for answer in ["n", "", "ye"] {
+        terminal.type_in(line);
+        let price = terminal.expect("[y/N]");
+        assert!(
+            price.contains("price ") && price.contains("dollars"),
+            "{price}"
+        );
+        terminal.type_in(answer);
+        let (said, code) = terminal.prompt();
+        assert_eq!(code, 75, "{answer}: {said}");
+        assert!(said.contains("nothing was begun"), "{said}");
+    }
+    let (listed, _) = terminal.run("fairlock ls --local l.db");
+    assert!(listed.starts_with("no locks"), "{listed}");
+    terminal.type_in(line);
+    terminal.expect("[y/N]");
+    terminal.type_in("y");
+    let (said, code) = terminal.prompt();
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("2 workers, 4 turns: 0 overlaps"), "{said}");
 }
