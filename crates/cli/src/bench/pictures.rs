@@ -9,6 +9,8 @@ use plotters::prelude::*;
 const SIZE: (u32, u32) = (1200, 360);
 /// Bars of a picture, at most.
 const BARS: usize = 60;
+/// Turns of a bar, on average. Bars of fewer would show the rounding of their counts.
+const TURNS: usize = 8;
 
 /// A picture of bars.
 struct Bars<'a> {
@@ -26,7 +28,7 @@ pub(super) fn handoffs(times: &[Duration]) -> Drawn<String> {
         title: "handoffs",
         across: "milliseconds from the end of a turn to the next one",
         upwards: "handoffs",
-        bars: counted(&ms),
+        bars: counted(&ms, ms.len()),
     }
     .svg()
 }
@@ -40,7 +42,7 @@ pub(super) fn pace(turns: &[Turn]) -> Drawn<String> {
         .unwrap_or_default();
     let since = |turn: &Turn| turn.acquired_ns.saturating_sub(first) as f64 / 1e9;
     let granted: Vec<_> = turns.iter().map(since).collect();
-    let bars = counted(&granted).into_iter();
+    let bars = counted(&granted, granted.len() / TURNS).into_iter();
     Bars {
         title: "turns over time",
         across: "seconds since the first worker asked",
@@ -52,10 +54,10 @@ pub(super) fn pace(turns: &[Turn]) -> Drawn<String> {
     .svg()
 }
 
-/// Counts values in spans of one width from zero on.
-fn counted(values: &[f64]) -> Vec<(f64, f64, f64)> {
+/// Counts values in spans of one width from zero on, for about so many bars.
+fn counted(values: &[f64], bars: usize) -> Vec<(f64, f64, f64)> {
     let most = values.iter().copied().fold(0.0, f64::max);
-    let bars = values.len().clamp(1, BARS);
+    let bars = bars.clamp(1, BARS);
     let width = if most > 0.0 { most / bars as f64 } else { 1.0 };
     let mut counts = vec![0.0; bars];
     for value in values {
@@ -66,6 +68,12 @@ fn counted(values: &[f64]) -> Vec<(f64, f64, f64)> {
     spans
         .map(|(nth, count): (u32, f64)| (f64::from(nth) * width, f64::from(nth + 1) * width, count))
         .collect()
+}
+
+/// A number without digits that say nothing.
+fn short(value: &f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 impl Bars<'_> {
@@ -91,6 +99,7 @@ impl Bars<'_> {
             mesh.disable_x_mesh().y_max_light_lines(0).x_labels(12);
             mesh.bold_line_style(FAINT).axis_style(INK);
             mesh.label_style(font(14)).axis_desc_style(font(15));
+            mesh.y_label_formatter(&short).x_label_formatter(&short);
             mesh.x_desc(self.across).y_desc(self.upwards).draw()?;
             let bars = self.bars.iter().filter(|(_, _, high)| *high > 0.0);
             chart.draw_series(bars.map(|(from, to, high)| {
@@ -110,13 +119,21 @@ mod tests {
 
     #[test]
     fn every_value_is_in_one_bar_and_the_largest_in_the_last() {
-        let bars = counted(&[0.0, 1.0, 2.0, 10.0]);
+        let bars = counted(&[0.0, 1.0, 2.0, 10.0], 4);
         let counts: Vec<_> = bars.iter().map(|(_, _, count)| *count).collect();
         assert_eq!(counts, [3.0, 0.0, 0.0, 1.0]);
         assert_eq!((bars[0].0, bars[3].1), (0.0, 10.0));
-        assert_eq!(counted(&[]), [(0.0, 1.0, 0.0)]);
-        assert_eq!(counted(&[0.0, 0.0])[0].2, 2.0);
-        assert_eq!(counted(&vec![1.0; 1_000]).len(), BARS);
+        assert_eq!(counted(&[], 0), [(0.0, 1.0, 0.0)]);
+        assert_eq!(counted(&[0.0, 0.0], 2)[0].2, 2.0);
+        assert_eq!(counted(&vec![1.0; 1_000], 1_000).len(), BARS);
+    }
+
+    #[test]
+    fn labels_have_no_digits_that_say_nothing() {
+        assert_eq!(
+            [10.0, 0.5, 0.0].map(|value| short(&value)),
+            ["10", "0.5", "0"]
+        );
     }
 
     #[test]

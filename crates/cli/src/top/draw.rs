@@ -202,11 +202,14 @@ fn facts(name: &str, lock: &Lock, row: &Row) -> Vec<Line<'static>> {
         );
         lines.push(Line::styled(text, style));
     }
-    lines.push(Line::raw(format!(
-        "held for {}, expected to end in {}",
-        span(row.held_for),
-        ends_in(row)
-    )));
+    if row.held_for.is_some() {
+        let end = match row.ends_in {
+            None => "nothing tells yet when it ends".to_owned(),
+            Some(Duration::ZERO) => "expected to end any time".to_owned(),
+            Some(left) => format!("expected to end in {}", precise(left)),
+        };
+        lines.push(Line::raw(format!("held for {}, {end}", span(row.held_for))));
+    }
     lines.push(Line::raw(format!(
         "{} waiting, {} turns a minute, a turn and its handoff take {}, a new caller waits for {}",
         row.waiting,

@@ -9,6 +9,8 @@ use super::lock::Lock;
 const WINDOW: Duration = Duration::from_secs(60);
 /// How many reads that saw a turn end are kept, for the mean turn. The library takes the mean of as many turns.
 const ENDS: usize = 9;
+/// So many turns are long enough a time that a part of one more does not matter.
+const MANY: u64 = 8;
 /// No lock has more turns in a second: its partition does not take the writes. More of them are another lock of the same name.
 const FASTEST: u64 = 1_000;
 
@@ -99,13 +101,16 @@ impl Seen {
     }
 
     /// The mean of the last turns, each with its handoff, while callers waited the whole time. Returns `None` until the reads saw two
-    /// turns end.
+    /// turns end at different times, or many at once.
     pub(crate) fn turn(&self) -> Option<Duration> {
-        // The first mark is of the first read, and tells no end.
-        let (first, last) = (self.ends.get(1)?, self.ends.back()?);
-        let turns = u32::try_from(last.ended - first.ended)
-            .ok()
-            .filter(|turns| *turns > 0)?;
+        let (first, last) = (self.ends.front()?, self.ends.back()?);
+        // The first read saw no turn end, and may have come long before the next end. Where many turns followed, that matters little.
+        let first = match last.ended - first.ended {
+            many if many >= MANY => first,
+            _ => self.ends.get(1)?,
+        };
+        let turns = u32::try_from(last.ended - first.ended).ok();
+        let turns = turns.filter(|turns| *turns > 0)?;
         Some(last.at.saturating_sub(first.at) / turns)
     }
 }
@@ -142,6 +147,14 @@ mod tests {
         // The queue grows, and nothing ends.
         let seen = read((0..10).map(|more| contended("a", 100 + more, 3 + more)));
         assert_eq!((seen.turns_a_minute(), seen.turn()), (Some(0.0), None));
+    }
+
+    #[test]
+    fn two_reads_tell_the_mean_if_there_were_many_turns_between_them() {
+        let seen = read([contended("a", 100, 3), contended("a", 120, 3)]);
+        assert_eq!(seen.turn(), Some(SECOND / 20));
+        let seen = read([contended("a", 100, 3), contended("a", 101, 3)]);
+        assert_eq!(seen.turn(), None);
     }
 
     #[test]

@@ -101,6 +101,19 @@ fn a_terminal_that_hangs_up_ends_it() {
     terminal.home.nothing_runs();
 }
 
+#[test]
+fn a_file_that_is_to_come_is_read_when_it_has_come() {
+    let mut terminal = Terminal::new();
+    terminal.type_in("fairlock top --local new.db --every 50ms");
+    terminal.expect("locks");
+    let made = "fairlock run --local new.db fresh -- true";
+    assert_eq!(terminal.home.code(made), Some(0));
+    terminal.expect("fresh");
+    terminal.expect("free");
+    terminal.keys("q");
+    assert_eq!(terminal.prompt().1, 0);
+}
+
 /// A server answers, and counts by its own log how often it is asked.
 #[test]
 fn keys_cause_no_reads_and_there_is_at_most_one_in_each_interval() {
