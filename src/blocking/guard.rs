@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::thread::ClientThread;
-use crate::error::{Error, LockLost};
+use crate::error::{Error, Invalid, LockLost};
 use crate::fence::Fence;
 use crate::guard;
 use crate::run::RunOutcome;
@@ -282,6 +282,71 @@ impl LockGuard {
     /// ```
     pub fn downgrade(&mut self) -> Result<(), Error> {
         self.thread.block_on(self.guard.downgrade())?
+    }
+
+    /// Gives some of the guard's permits back, and keeps the others:
+    /// [`fairlock::LockGuard::release_some`](crate::LockGuard::release_some).
+    ///
+    /// # Errors
+    ///
+    /// As there. [`Error::Invalid`] in async code, where nothing may block.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn export(exports: fairlock::blocking::Semaphore) -> Result<(), fairlock::Error> {
+    /// let mut guard = exports.acquire_many(3, fairlock::RecordWait::Infinite)?;
+    /// guard.release_some(2)?;
+    /// guard.release()
+    /// # }
+    /// ```
+    pub fn release_some(&mut self, permits: u64) -> Result<(), Error> {
+        self.thread.block_on(self.guard.release_some(permits))?
+    }
+
+    /// Splits the guard in two, for two threads: [`fairlock::LockGuard::split`](crate::LockGuard::split). Does not block.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn halves(exports: fairlock::blocking::Semaphore) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut guard = exports.acquire_many(4, fairlock::RecordWait::Infinite)?;
+    /// let half = guard.split(2)?;
+    /// std::thread::scope(|threads| {
+    ///     let other = threads.spawn(move || half.release());
+    ///     guard.release().and(other.join().unwrap_or(Ok(())))
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn split(&mut self, permits: u64) -> Result<LockGuard, Invalid> {
+        let part = self.guard.split(permits)?;
+        Ok(LockGuard::new(part, self.thread.clone()))
+    }
+
+    /// Merges a guard that was split off into this one: [`fairlock::LockGuard::merge`](crate::LockGuard::merge). Does not block.
+    ///
+    /// # Errors
+    ///
+    /// The other guard, unchanged, if the two were not split from one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn both(mut guard: fairlock::blocking::LockGuard) -> Result<(), Box<dyn std::error::Error>> {
+    /// let part = guard.split(1)?;
+    /// guard.merge(part).map_err(|_| "of another hold")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn merge(&mut self, other: LockGuard) -> Result<(), LockGuard> {
+        let LockGuard { guard, thread } = other;
+        let merged = self.guard.merge(guard);
+        merged.map_err(|guard| LockGuard { guard, thread })
     }
 
     /// Runs `work` in the calling thread, and releases the lock: [`FairLock::run`](super::FairLock::run) for a lock that is held already.
