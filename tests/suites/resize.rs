@@ -2,7 +2,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
-    clippy::panic,
     reason = "a helper of a test that cannot go on has failed the test; callers' tasks, not the client's"
 )]
 

@@ -156,30 +156,37 @@ fn lock_write(
             )
         }
         Request::Left { ticket: mine } => LockWrite::leave(permits, ticket(mine)),
-        Request::Resize {
-            to,
-            before,
-            resizes,
-            first,
-            holds,
-        } => {
-            let mut was = seen(0, 0);
-            was.permits = permits;
-            was.resized = Some(before.into());
-            was.resizes = resizes.into();
-            was.slots = first.iter().copied().map(protocol_entry).collect();
-            if !holds {
-                was.sharers = vec![nobody()];
-            }
-            LockWrite::resize(permits, &was, to.into())
-        }
         Request::Remove { last } => {
             let mut was = seen(last, last);
             was.expires_at = EXPIRY;
             LockWrite::remove_idle(permits, &was)
         }
+        Request::Resize { .. } => resize(request, permits)?,
         _ => return place_write(item?, request, rules),
     })
+}
+
+/// The change of the number of permits, from what the operator saw.
+fn resize(request: &Request, permits: u64) -> Option<LockWrite> {
+    let Request::Resize {
+        to,
+        before,
+        resizes,
+        first,
+        holds,
+    } = *request
+    else {
+        return None;
+    };
+    let mut was = seen(0, 0);
+    was.permits = permits;
+    was.resized = Some(before.into());
+    was.resizes = resizes.into();
+    was.slots = first.into_iter().map(protocol_entry).collect();
+    if !holds {
+        was.sharers = vec![nobody()];
+    }
+    Some(LockWrite::resize(permits, &was, to.into()))
 }
 
 /// A write by a client that stands on the item, or about one. A client that is not there any more is named by a nonce that no place has, so
