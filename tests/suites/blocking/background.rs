@@ -3,11 +3,18 @@
 use std::thread;
 use std::time::Duration;
 
+use fairlock::blocking::LockClient;
 use fairlock::{Error, LossReason, RecordWait};
 use fairlock_testkit::blocking;
 use fairlock_testkit::lab::cut_off;
 
 use super::{LONG, MS, Table, answers, lock};
+
+/// A client that soon learns what became of its holds.
+fn renews_often(table: &Table) -> LockClient {
+    let (locks, _) = table.host_with(|builder| builder.heartbeat_interval(200 * MS));
+    locks
+}
 
 #[test]
 fn a_lease_is_renewed_for_as_long_as_the_program_computes() {
@@ -34,7 +41,7 @@ fn a_lease_is_renewed_for_as_long_as_the_program_computes() {
 fn a_loss_is_told_by_the_check_by_the_wait_and_by_the_release() {
     blocking(|| {
         let table = Table::new();
-        let (locks, ops) = (table.client(), table.client());
+        let (locks, ops) = (renews_often(&table), table.client());
         let guard = lock(&locks).acquire(RecordWait::NoWait).unwrap();
         assert_eq!(guard.wait_lost(MS).unwrap(), None);
         let seen = lock(&ops).inspect().unwrap().holder.unwrap();
@@ -77,7 +84,7 @@ fn a_loss_is_told_at_the_local_deadline_when_nothing_is_answered() {
 fn work_that_lost_its_lock_has_no_outcome() {
     blocking(|| {
         let table = Table::new();
-        let (locks, ops) = (table.client(), table.client());
+        let (locks, ops) = (renews_often(&table), table.client());
         let ran = lock(&locks).run(RecordWait::NoWait, |guard| {
             let seen = lock(&ops).inspect().unwrap().holder.unwrap();
             let breaks = ops.as_async().break_hold("a", &seen, "");
@@ -93,7 +100,7 @@ fn work_that_lost_its_lock_has_no_outcome() {
 fn one_of_several_locks_that_is_lost_is_named() {
     blocking(|| {
         let table = Table::new();
-        let (locks, ops) = (table.client(), table.client());
+        let (locks, ops) = (renews_often(&table), table.client());
         let both = locks.multi_lock(["a", "b"]).unwrap();
         let both = both.acquire(RecordWait::NoWait).unwrap();
         let seen = ops.fair_lock("b").unwrap().inspect().unwrap();

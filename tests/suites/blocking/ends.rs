@@ -1,4 +1,8 @@
 //! The end of a client: no thread and no lock is left behind, whichever handle goes last and wherever it goes.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a caller's task, not the client's"
+)]
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,6 +14,7 @@ use fairlock::embedded::{Exchange, Fault, Gate, Network, When};
 use fairlock::{Closed, Error, HeldLocks, LossReason, RecordWait};
 use fairlock_testkit::verbs::meets;
 use fairlock_testkit::{blocking, real_time};
+use tokio::sync::oneshot;
 
 use super::{LONG, Table, lock};
 
@@ -121,27 +126,20 @@ fn a_thread_whose_last_handle_is_dropped_in_async_code_ends_by_itself() {
 fn a_thread_whose_last_handle_is_dropped_in_itself_ends_too() {
     blocking(|| {
         let table = Table::new();
-        let (locks, ended, network) = used(&table);
-        let gate = Gate::closed();
-        meets(
-            &network,
-            "release",
-            1,
-            Fault::Hold(When::Before, gate.clone()),
-        );
+        let (locks, ended, _) = used(&table);
+        let guard = lock(&locks).acquire(RecordWait::NoWait).unwrap();
+        let (go, goes) = oneshot::channel::<()>();
         let last = locks.clone();
-        // The observer belongs to the call, and lives in the background until the call has given everything back.
-        let observed = lock(&locks).with(|lock| {
-            lock.observed(move |_| {
-                let _ = &last;
-            })
-        });
-        drop(observed.acquire(RecordWait::default()).unwrap());
-        drop((observed, locks));
-        let onlooker = table.client();
-        onlooker.block_on(gate.reached(1)).unwrap();
+        // A task in the client's own runtime, as that of an observer is.
+        let task = async move {
+            drop(goes.await);
+            drop((guard, last));
+        };
+        let spawned = locks.block_on(async { drop(tokio::spawn(task)) });
+        spawned.unwrap();
+        drop(locks);
         assert_eq!(ended.try_recv(), Err(TryRecvError::Empty));
-        gate.open();
+        drop(go);
         ended.recv_timeout(LONG).unwrap();
         assert!(table.is_free());
     });
