@@ -84,8 +84,8 @@ impl Slots<'_> {
 
     /// Ends a hold. If an earlier attempt had no answer, a refusal means that this attempt released the hold. The retry policy
     /// ends within the caller's lease, and until then no other client can end the hold. A hold that has another number of permits
-    /// than expected, or stands elsewhere, is released again as it stands: each further round of the loop needs a downgrade, or a change of
-    /// the number of permits.
+    /// than expected, or stands elsewhere, is released again as it stands. So each further round of the loop needs a downgrade, or a change
+    /// of the number of permits.
     pub(crate) async fn release(
         &self,
         attempt: &Attempt,

@@ -429,6 +429,34 @@ fn release_in_chunks() {
     });
 }
 
+/// `testThreadedLeaseIncrease`: callers wait for a semaphore that is too small for all, and hold it together when it has grown.
+#[test]
+fn threaded_lease_increase() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, operator) = (lab.host(), lab.host());
+        let begun = AtomicUsize::new(0);
+        let turns = (0..10).map(|_| {
+            let (permits, begun) = (semaphore(&host, 5), &begun);
+            async move {
+                let permit = permits.acquire(LONG).await.unwrap();
+                begun.fetch_add(1, Ordering::SeqCst);
+                sleep(20 * SECOND).await;
+                permit.release().await.unwrap();
+            }
+        });
+        let grows = async {
+            sleep(5 * SECOND).await;
+            assert_eq!(begun.load(Ordering::SeqCst), 5);
+            let name = semaphore(&host, 5).name().to_owned();
+            operator.locks.resize(name, 10).await.unwrap();
+            sleep(5 * SECOND).await;
+            assert_eq!(begun.load(Ordering::SeqCst), 10);
+        };
+        tokio::join!(join_all(turns), grows);
+    });
+}
+
 /// `testMaxPerSession`: ten clients take several permits at once, again and again, and never more are in use than there are.
 #[test]
 fn max_per_session() {

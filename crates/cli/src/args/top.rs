@@ -6,7 +6,6 @@ use clap::Args;
 use fairlock_cli::flags::duration;
 
 use crate::place::Place;
-use crate::top::Sort;
 
 pub(crate) const TOP_EXAMPLES: &str = "\
 Each read scans the whole table, which is paid for by its size; of a lock that is inspected it \
@@ -62,4 +61,18 @@ impl Top {
     pub(crate) fn every(&self) -> Duration {
         self.every.unwrap_or(EVERY)
     }
+}
+
+/// By what the list is sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Sort {
+    /// The locks with most turns a minute first, and then those with the longest queues.
+    #[default]
+    Turns,
+    /// The longest queues first.
+    Waiting,
+    /// The longest holds first.
+    Held,
+    /// By name.
+    Name,
 }

@@ -28,8 +28,6 @@ use reader::{Reader, Trouble};
 use screen::Screen;
 use state::{Next, Read, State, Wanted};
 
-pub(crate) use row::Sort;
-
 /// How often spans are drawn again that grow by themselves. Nothing is read for that.
 const TICK: Duration = Duration::from_millis(500);
 

@@ -4,6 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::time::{Duration, SystemTime};
 
 use super::seen::Seen;
+use crate::args::top::Sort;
 
 /// What is told of one lock.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,20 +23,6 @@ pub(crate) struct Row {
     pub(crate) turn: Option<Duration>,
     /// When the hold is expected to end: zero if it has lasted longer than the mean turn.
     pub(crate) ends_in: Option<Duration>,
-}
-
-/// By what the list is sorted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Sort {
-    /// The locks with most turns a minute first, and then those with the longest queues.
-    #[default]
-    Turns,
-    /// The longest queues first.
-    Waiting,
-    /// The longest holds first.
-    Held,
-    /// By name.
-    Name,
 }
 
 impl Row {
