@@ -80,8 +80,8 @@ struct HoldState {
     /// How many of these writes have no answer.
     unanswered: u64,
     is_checked: bool,
-    /// How many permits the guards count on. Fewer than the table shows, if some are yet to be given back: while callers of this client wait
-    /// for the next turn, for example, the table keeps all permits for these callers.
+    /// How many permits the guards count on. Fewer than the table shows, if some are yet to be given back. The table keeps all permits while
+    /// callers of this client wait for the next turn, for example.
     counted_on: u64,
     /// The newest request to give way.
     asked: Option<Arc<Notice>>,

@@ -40,54 +40,54 @@ pub(crate) enum Length {
     Time(Duration),
 }
 
-/// `fairlock bench`
+/// `fairlock bench`.
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// How many workers contend
+    /// How many workers contend.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) workers: u32,
 
-    /// How many turns each worker takes
+    /// How many turns each worker takes.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "span")]
     turns: u32,
 
-    /// How long the workers contend, in place of a number of turns
+    /// How long the workers contend, in place of a number of turns.
     #[arg(long = "for", id = "span", value_name = "DURATION", value_parser = duration)]
     span: Option<Duration>,
 
-    /// How long each turn holds the lock; 0s releases it at once
+    /// How long each turn holds the lock; 0s releases it at once.
     #[arg(long, value_name = "DURATION", default_value = "50ms", value_parser = humantime::parse_duration)]
     pub(crate) hold: Duration,
 
-    /// The lease of each worker
+    /// The lease of each worker.
     #[arg(long, value_name = "DURATION", env = "FAIRLOCK_LEASE", default_value = "30s", value_parser = duration)]
     pub(crate) lease: Duration,
 
-    /// The lock's name, of a lock that is not in use [default: a name of its own]
+    /// The lock's name, of a lock that is not in use [default: a name of its own].
     #[arg(long, value_name = "LOCK")]
     pub(crate) lock: Option<String>,
 
-    /// What a million write units cost, in dollars
+    /// What a million write units cost, in dollars.
     #[arg(long, value_name = "DOLLARS", default_value_t = PRICE_WRITE, value_parser = price)]
     pub(crate) price_write: f64,
 
-    /// What a million read units cost, in dollars
+    /// What a million read units cost, in dollars.
     #[arg(long, value_name = "DOLLARS", default_value_t = PRICE_READ, value_parser = price)]
     pub(crate) price_read: f64,
 
-    /// Write a page with all figures and with pictures into this directory, which is made if it is not there
+    /// Write a page with all figures and with pictures into this directory, which is made if it is not there.
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
 
-    /// Do not ask whether to begin
+    /// Do not ask whether to begin.
     #[arg(long)]
     pub(crate) yes: bool,
 
-    /// Do not wait until the lock may be deleted; say what is left
+    /// Do not wait until the lock may be deleted; say what is left.
     #[arg(long)]
     pub(crate) leave: bool,
 
-    /// Make the turns look as if two had overlapped and two had come out of order
+    /// Make the turns look as if two had overlapped and two had come out of order.
     #[arg(long, hide = true)]
     pub(crate) plant_fault: bool,
 

@@ -20,22 +20,22 @@ Examples:
   fairlock serve --local locks.db --json
   fairlock run --endpoint-url http://127.0.0.1:8000 nightly -- ./report.sh";
 
-/// `fairlock serve`
+/// `fairlock serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// The address of the server, with port 0 for any free port
+    /// The address of the server, with port 0 for any free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
     pub(crate) listen: SocketAddr,
 
-    /// Keep the tables in this file, which other commands may use by --local meanwhile [default: in memory]
+    /// Keep the tables in this file, which other commands may use by --local meanwhile [default: in memory].
     #[arg(long, value_name = "FILE")]
     pub(crate) local: Option<PathBuf>,
 
-    /// Print each operation on standard error, with the status of its answer
+    /// Print each operation on standard error, with the status of its answer.
     #[arg(long)]
     pub(crate) log: bool,
 
-    /// Print the address as a line of JSON; docs/operations.md explains the fields
+    /// Print the address as a line of JSON; docs/operations.md explains the fields.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -30,26 +30,26 @@ Examples:
 /// How far reads are apart unless the user says so.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// `fairlock top`
+/// `fairlock top`.
 #[derive(Debug, Args)]
 pub(crate) struct Top {
-    /// How often the table is read at most [default: 2s]; with --once, read it twice, this far apart, to tell turns too
+    /// How often the table is read at most [default: 2s]; with --once, read it twice, this far apart, to tell turns too.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) every: Option<Duration>,
 
-    /// Print the locks once as text, and end
+    /// Print the locks once as text, and end.
     #[arg(long)]
     pub(crate) once: bool,
 
-    /// Print the locks once as JSON, one line for each; docs/operations.md explains the fields
+    /// Print the locks once as JSON, one line for each; docs/operations.md explains the fields.
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// What the locks are sorted by at first
+    /// What the locks are sorted by at first.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) sort: Sort,
 
-    /// Panic after the first read
+    /// Panic after the first read.
     #[arg(long, hide = true)]
     pub(crate) plant_panic: bool,
 
