@@ -54,9 +54,18 @@ struct Part {
     permits: u64,
 }
 
+impl Part {
+    /// The guard and the hold count on these permits no more, from the same moment on.
+    fn lets_go(&mut self, permits: u64) {
+        let permits = permits.min(self.permits);
+        self.permits -= permits;
+        self.hold.counts_on_fewer(permits);
+    }
+}
+
 impl Drop for Part {
     fn drop(&mut self) {
-        self.hold.counts_on_fewer(self.permits);
+        self.lets_go(self.permits);
     }
 }
 
@@ -303,7 +312,8 @@ impl LockGuard {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves it open whether the permits are given back. The guard keeps the others in any case.
+    /// Dropping the future leaves it open whether the permits are given back: [`permits`](Self::permits) tells what the guard has. The guard
+    /// keeps the others in any case.
     ///
     /// # Examples
     ///
@@ -329,12 +339,13 @@ impl LockGuard {
         if permits == 0 {
             return Ok(());
         }
-        let (hold, batch) = (self.hold(), &self.holding.batch);
-        match self.inner().give_back(hold, batch, permits).await {
-            Ok(Ok(())) => {
-                self.part.permits = self.part.permits.saturating_sub(permits);
-                Ok(())
-            }
+        let LockGuard { part, holding } = self;
+        let lets_go = || part.lets_go(permits);
+        let given = holding
+            .inner
+            .give_back(&holding.hold, &holding.batch, lets_go);
+        match given.await {
+            Ok(Ok(())) => Ok(()),
             Ok(Err(item)) => Err(self.lose_to(item)),
             Err(failure) => Err(self.not_told(failure, self.inner().store.now().since(started))),
         }
@@ -551,11 +562,9 @@ impl LockGuard {
         if let Some(reason) = hold.loss() {
             return Err(hold.lost_by(reason).into());
         }
-        match inner.give_back(&hold, &batch, part.permits).await {
-            Ok(Ok(())) => {
-                part.permits = 0;
-                Ok(())
-            }
+        let lets_go = || part.lets_go(part.permits);
+        match inner.give_back(&hold, &batch, lets_go).await {
+            Ok(Ok(())) => Ok(()),
             // The last guard has released the hold meanwhile.
             Ok(Err(_)) if hold.status() == HoldStatus::Released => Ok(()),
             Ok(Err(item)) => Err(hold.lose_to(item).into()),

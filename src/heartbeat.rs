@@ -8,7 +8,7 @@ use crate::error::LossReason;
 use crate::hold::{self, Hold};
 use crate::store::{Failure, RetryPolicy, Store, Timed, Write};
 use crate::telemetry;
-use fairlock_protocol::item::LockItem;
+use fairlock_protocol::item::{At, LockItem};
 use fairlock_protocol::moment::Moment;
 
 /// A renewal is late if it is sent more than a twentieth of a heartbeat after it was due.
@@ -36,14 +36,14 @@ async fn renew_in_time(
 ) {
     let (clock, heartbeat) = (&store.config().clock, store.config().heartbeat);
     loop {
-        let due = hold.renewal_due(store);
+        let (due, before) = (hold.renewal_due(store), hold.footing().at);
         let policy = RetryPolicy::stopped_by(&stop).until(hold.believed_until());
         let answer = tokio::select! {
             biased;
             () = clock.sleep_until(hold.believed_until()) => return lose(hold, hold.expiry_reason()),
             answer = renew_when_due(store, hold, due, &policy) => answer,
         };
-        match answer.map(|answer| settle(hold, answer, (due, heartbeat))) {
+        match answer.map(|answer| settle(hold, answer, (due, heartbeat), before)) {
             Some(Ok(item)) => saw(&item),
             Some(Err(loss)) => return lose(hold, loss),
             None => {}
@@ -83,11 +83,12 @@ async fn renew_once(store: &Store, hold: &Hold) -> Result<Timed<Write<LockItem>>
     answer
 }
 
-/// Takes in the answer of a renewal that was due at `due`.
+/// Takes in the answer of a renewal that was due at `due`, of a hold that stood at `before` when it was waited for.
 fn settle(
     hold: &Hold,
     answer: Timed<Write<LockItem>>,
     (due, heartbeat): (Moment, Duration),
+    before: At,
 ) -> Result<LockItem, LossReason> {
     match answer.value {
         Write::Applied(item) => {
@@ -99,7 +100,7 @@ fn settle(
             Ok(item)
         }
         // The next renewal names the new position, and is due already.
-        Write::ConditionFailed(Some(item)) if hold.has_moved(&item) => Ok(item),
+        Write::ConditionFailed(Some(item)) if hold.has_moved(&item, before) => Ok(item),
         Write::ConditionFailed(item) => Err(hold::evicted(item, hold.ticket)),
     }
 }

@@ -327,7 +327,11 @@ impl Hold {
             now.is_checked = true;
             (now.held, now.counted_on)
         });
-        let permits = counted_on.min(held.permits);
+        // With a further turn at the place, the table keeps all permits for that turn, and a check of this turn asks for what it counts on.
+        let permits = match self.turns_left() {
+            1 => held.permits,
+            _ => counted_on.min(held.permits),
+        };
         // What is shared has no further turn at its place, once the table shows so.
         let is_downgraded = Some(permits) != self.name.permits() && permits == held.permits;
         let turns_left = match is_downgraded {
@@ -402,11 +406,10 @@ impl Hold {
         true
     }
 
-    /// Takes in the item that came with a refusal. Returns whether the hold stands elsewhere on it than it did: an operator has changed
-    /// the number of permits, and the holder in the first slot has become a sharer.
-    pub(crate) fn has_moved(&self, item: &LockItem) -> bool {
-        let was_at = self.footing().at;
-        self.saw(item) && self.footing().at != was_at
+    /// Takes in the item that came with a refusal. Returns whether the hold stands elsewhere on it than where it stood before the request:
+    /// an operator has changed the number of permits, and the holder in the first slot has become a sharer.
+    pub(crate) fn has_moved(&self, item: &LockItem, before: At) -> bool {
+        self.saw(item) && self.footing().at != before
     }
 
     /// Notes a renewal that brought no answer. Returns whether it is the first since a renewal was answered.

@@ -130,7 +130,7 @@ impl Slots<'_> {
     pub(crate) async fn downgrade(
         &self,
         attempt: &Attempt,
-        (held, keeps): (ItemHold, u64),
+        (mut held, keeps): (ItemHold, u64),
     ) -> Result<Result<LockItem, Option<LockItem>>, Failure> {
         let mut place = Place::holding();
         place.downgrades();
@@ -138,15 +138,16 @@ impl Slots<'_> {
             self.store
                 .downgrade(self.name, attempt.nonce, (held, keeps))
         };
-        let answer = self.store.retry(self.policy, || downgrade(held)).await?;
-        let mut item = answer.value.shown();
-        let mut still = still_held(item.as_ref(), attempt, held.footing.ticket);
-        // A holder moves once at the most: from the first slot to the sharers.
-        if let Some(moved) = still.filter(|still| still.footing.at != held.footing.at) {
-            let answer = self.store.retry(self.policy, || downgrade(moved)).await?;
-            item = answer.value.shown();
-            still = still_held(item.as_ref(), attempt, held.footing.ticket);
-        }
+        // Each round but the last has seen that the hold stands elsewhere, as a sharer, or has fewer permits.
+        let (item, still) = loop {
+            let answer = self.store.retry(self.policy, || downgrade(held)).await?;
+            let item = answer.value.shown();
+            let still = still_held(item.as_ref(), attempt, held.footing.ticket);
+            match still.filter(|still| still.permits > keeps && !stands_as(still, &held)) {
+                Some(now) => held = now,
+                None => break (item, still),
+            }
+        };
         let found = match still {
             Some(still) if still.permits <= keeps => Found::Holds,
             _ => Found::Nowhere,

@@ -41,13 +41,14 @@ impl Acquisition {
         };
         // Each turn but the last has seen that the hold moved from the first slot to the sharers, which happens once.
         let (item, sent) = loop {
+            let before = hold.footing().at;
             let answer = match inner.store.retry_renewal(&policy, renew).await {
                 Ok(answer) => answer,
                 Err(failure) => return Err(done(Err(failure), caller)),
             };
             match answer.value {
                 Write::Applied(item) => break (item, answer.sent),
-                Write::ConditionFailed(Some(item)) if hold.has_moved(&item) => {}
+                Write::ConditionFailed(Some(item)) if hold.has_moved(&item, before) => {}
                 Write::ConditionFailed(item) => return Err(done(Ok(Ended::NotOurs(item)), caller)),
             }
         };

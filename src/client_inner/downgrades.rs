@@ -8,7 +8,8 @@ use crate::store::Failure;
 use fairlock_protocol::item::LockItem;
 
 impl ClientInner {
-    /// Gives some permits of a hold back, and counts on the others. Returns the item if it does not show the hold any more.
+    /// Gives back the permits of a hold on which no guard counts any more, after `lets_go` has told the hold of them. If this call is dropped
+    /// after that, the hold's own task gives them back. Returns the item if it does not show the hold any more.
     ///
     /// Callers that came together with this caller, and wait for the next turn at the same place, want all permits. They are before all
     /// waiters to which permits could be given. So the table keeps all permits for them as long as such a caller waits. Even so, writes
@@ -17,25 +18,23 @@ impl ClientInner {
         self: &Arc<Self>,
         hold: &Hold,
         batch: &Batch,
-        permits: u64,
+        lets_go: impl FnOnce(),
     ) -> Result<Result<(), Option<LockItem>>, Failure> {
         let _one_at_a_time = hold.gives_back().await;
-        if self.is_passed_on(hold, batch) {
-            // Done first: the hold's own task frees the permits when those callers have gone, whatever becomes of this call.
-            hold.counts_on_fewer(permits);
+        lets_go();
+        // Asked in this order: a caller that waited may have the next turn by now, and then this hold has ended.
+        let is_passed_on = self.is_passed_on(hold, batch);
+        if !hold.is_active() {
+            return Ok(Ok(()));
+        }
+        if is_passed_on {
             let policy = self.policy_until(hold.believed_until());
             return self.end_acts(hold, &policy).await;
         }
-        if !hold.owed().is_zero() {
-            hold.counts_on_fewer(permits);
-            return Ok(Ok(()));
+        match hold.is_spare() && hold.owed().is_zero() {
+            true => self.free(hold, hold.permits()).await,
+            false => Ok(Ok(())),
         }
-        let keeps = hold.permits().saturating_sub(permits).max(1);
-        let freed = self.free(hold, keeps).await?;
-        if freed.is_ok() {
-            hold.counts_on_fewer(permits);
-        }
-        Ok(freed)
     }
 
     async fn free(
@@ -73,10 +72,9 @@ impl ClientInner {
         if hold.turns_left() > 1 {
             self.wait_over(batch).await;
         }
-        let _one_at_a_time = hold.gives_back().await;
         // Ends with the hold, or with an answer: each failure but a refusal takes until the local deadline of the hold.
-        while hold.is_spare() && !self.is_passed_on(hold, batch) && hold.is_active() {
-            match self.free(hold, hold.permits()).await {
+        while let Some(freed) = self.free_once(hold, batch).await {
+            match freed {
                 Ok(Ok(())) => {}
                 Ok(Err(item)) => {
                     hold.lose(hold::evicted(item, hold.ticket));
@@ -86,6 +84,20 @@ impl ClientInner {
                     config.clock.sleep(config.heartbeat / 4).await;
                 }
             }
+        }
+    }
+
+    /// Returns `None` if nothing is to be freed any more.
+    async fn free_once(
+        self: &Arc<Self>,
+        hold: &Hold,
+        batch: &Batch,
+    ) -> Option<Result<Result<(), Option<LockItem>>, Failure>> {
+        let _one_at_a_time = hold.gives_back().await;
+        let is_due = hold.is_spare() && !self.is_passed_on(hold, batch) && hold.is_active();
+        match is_due {
+            true => Some(self.free(hold, hold.permits()).await),
+            false => None,
         }
     }
 

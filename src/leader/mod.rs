@@ -440,6 +440,11 @@ impl Campaign {
             _ = guard.asked_to_yield(), if self.gives_way.when_asked => Term::Resigned,
             done = while_held(&guard, work(&guard)) => done.map_or_else(Term::Lost, Term::Done),
         };
+        // A candidate whose runtime stood still may see both at one time.
+        let term = match (&term, guard.loss()) {
+            (Term::InDanger, Some(lost)) => Term::Lost(lost),
+            _ => term,
+        };
         if matches!(term, Term::InDanger) {
             tracing::warn!(lock = guard.name(), %ticket, "leads no more: its hold is in danger");
             self.tell(&LeadershipEvent::InDanger { ticket });

@@ -232,6 +232,7 @@ fn a_caller_that_asks_for_more_than_there_are_has_the_lock_alone_in_its_turn() {
         assert!(!four.is_finished(), "one is held");
         late.release().await.unwrap();
         let four = four.await.unwrap();
+        assert_eq!(four.permits(), 4);
         let refused = hosts[0]
             .locks
             .semaphore("s", 5)
@@ -239,6 +240,13 @@ fn a_caller_that_asks_for_more_than_there_are_has_the_lock_alone_in_its_turn() {
             .try_acquire()
             .await;
         assert!(refused.unwrap().is_none(), "held alone");
+        four.release().await.unwrap();
+        // Also at a free lock, and for a caller that does not wait.
+        let lock = hosts[0].locks.semaphore("s", 5).unwrap();
+        let before = hosts[0].network.counts().requests();
+        let four = lock.try_acquire_many(4).await.unwrap().unwrap();
+        assert!(hosts[0].network.counts().requests() - before <= 2);
+        assert!(lock.try_acquire().await.unwrap().is_none(), "held alone");
         four.release().await.unwrap();
     });
 }

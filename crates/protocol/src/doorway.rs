@@ -1,6 +1,6 @@
 //! What a caller without a place asks for: a slot, a part of the lock, or a ticket.
 
-use crate::item::LockItem;
+use crate::item::{LockItem, signed};
 
 /// What a caller without a place knows of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Sight {
     pub is_free: bool,
     /// No ticket is open: every drawn ticket is settled or has a slot.
     pub is_settled: bool,
-    /// The permits that the caller asks for are left, and no waiter waits for any.
+    /// The permits that the caller asks for are left to share, and no waiter waits for any.
     pub has_room: bool,
     /// A slot is open.
     pub has_slot: bool,
@@ -34,7 +34,8 @@ impl Sight {
         Sight {
             is_free: item.is_free(),
             is_settled: item.watermark == item.last,
-            has_room: item.has_room_for(permits),
+            // A free lock may have fewer permits by now: then a caller for more takes the first slot, and has the lock alone.
+            has_room: item.has_room_for(permits) && item.room >= signed(permits),
             has_slot: item.slots.len() <= slots,
             is_too_long: false,
         }

@@ -132,10 +132,6 @@ pub(crate) fn pair(kind: LockKind, some: &mut Few) -> (Option<LockItem>, LockWri
         if seen.last > item.last || kind == LockKind::Admit && !are_successors_of(&seen, &item) {
             continue;
         }
-        // As often as the number was changed, so it is.
-        if seen.resizes == item.resizes && seen.resized != item.resized {
-            continue;
-        }
         let Some(write) = write(kind, &seen, some) else {
             continue;
         };

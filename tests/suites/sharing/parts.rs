@@ -4,6 +4,7 @@ use fairlock::embedded::{Fault, When};
 use fairlock::{Error, Invalid, LockGuard, RecordWait};
 use futures::future::join_all;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::{SECOND, requests_of, waits_to_share};
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off};
@@ -229,5 +230,145 @@ fn a_writer_may_be_split_too() {
         drop((writer, reader));
         lab.settle().await;
         assert!(lab.is_free("a").await);
+    });
+}
+
+/// How many permits the guards count on, and how many the table shows.
+async fn counted(guards: &[&LockGuard], host: &Host) -> (u64, u64) {
+    let counted = guards.iter().map(|guard| guard.permits()).sum();
+    (counted, shown(host).await.iter().sum())
+}
+
+/// The answer comes too late for the caller, who asks again, or for something else.
+#[test]
+fn a_part_that_was_given_back_without_an_answer_is_given_back_once() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        for again in ["some", "all but one", "a sibling", "nothing"] {
+            let mut guard = takes(&host, 5).await;
+            let mut siblings = vec![guard.split(1).unwrap(), guard.split(1).unwrap()];
+            meets(
+                &host.network,
+                "downgrade",
+                1,
+                Fault::Delay(When::After, SECOND),
+            );
+            let given = timeout(SECOND / 2, guard.release_some(1)).await;
+            assert!(given.is_err(), "{again}");
+            match again {
+                "some" => guard.release_some(1).await.unwrap(),
+                "all but one" => guard.downgrade().await.unwrap(),
+                "a sibling" => siblings.pop().unwrap().release().await.unwrap(),
+                _ => {}
+            }
+            lab.wait(30 * SECOND).await;
+            let all: Vec<_> = siblings.iter().chain([&guard]).collect();
+            let (counted, shown) = counted(&all, &host).await;
+            assert_eq!(counted, shown, "{again}");
+            assert!(all.into_iter().all(LockGuard::is_held), "{again}");
+            drop((guard, siblings));
+            lab.settle().await;
+        }
+    });
+}
+
+/// Three callers of one client want all permits. The second and the third come together, and have their turns at one place.
+async fn batch(lab: &Lab, host: &Host) -> (LockGuard, JoinHandle<LockGuard>) {
+    let mut waiting = Vec::new();
+    let first = takes(&lab.host(), 5).await;
+    for _ in 0..3 {
+        let lock = host.locks.semaphore("s", 5).unwrap();
+        let wait = RecordWait::Infinite;
+        waiting.push(tokio::spawn(async move {
+            lock.acquire_many(5, wait).await.unwrap()
+        }));
+    }
+    lab.settle().await;
+    first.release().await.unwrap();
+    let mut waiting = waiting.into_iter();
+    waiting
+        .next()
+        .unwrap()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    let second = waiting.next().unwrap().await.unwrap();
+    (second, waiting.next().unwrap())
+}
+
+/// The next caller at the place wants all permits, and has them when the last part is gone.
+#[test]
+fn parts_of_a_hold_take_nothing_from_the_next_caller_at_its_place() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, other) = (lab.host(), lab.host());
+        for loses in [false, true] {
+            let (mut guard, next) = batch(&lab, &host).await;
+            let parts = [guard.split(1).unwrap(), guard.split(2).unwrap(), guard];
+            let _check = parts[0].check_item().map(drop);
+            if loses {
+                meets(&host.network, "pass on", 1, Fault::Lose(When::After));
+            }
+            let released = join_all(parts.map(LockGuard::release)).await;
+            assert!(released.iter().all(Result::is_ok), "{released:?}");
+            let next = next.await.unwrap();
+            lab.wait(30 * SECOND).await;
+            assert_eq!(
+                (next.permits(), shown(&other).await),
+                (5, vec![5]),
+                "{loses}"
+            );
+            let late = other.locks.semaphore("s", 5).unwrap();
+            assert!(late.try_acquire().await.unwrap().is_none());
+            next.set_data(b"alone").await.unwrap();
+            next.release().await.unwrap();
+        }
+    });
+}
+
+/// The permits go back when the next caller at the place has gone, whatever was dropped in between.
+#[test]
+fn parts_that_are_dropped_before_a_caller_that_goes_away_are_counted_once() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        for dropped in ["the part", "its release", "some of it"] {
+            let (mut guard, next) = batch(&lab, &host).await;
+            let mut part = guard.split(2).unwrap();
+            let _check = guard.check_item().map(drop);
+            meets(
+                &host.network,
+                "pass on",
+                1,
+                Fault::Delay(When::Before, SECOND),
+            );
+            let kept = match dropped {
+                "the part" => {
+                    drop(part);
+                    None
+                }
+                "its release" => {
+                    assert!(timeout(SECOND / 2, part.release()).await.is_err());
+                    None
+                }
+                _ => {
+                    let given = timeout(SECOND / 2, part.release_some(1)).await;
+                    assert!(given.is_err());
+                    Some(part)
+                }
+            };
+            next.abort();
+            lab.wait(40 * SECOND).await;
+            let all: Vec<_> = kept.iter().chain([&guard]).collect();
+            let (counted, shown) = counted(&all, &host).await;
+            assert_eq!(counted, shown, "{dropped}");
+            assert_eq!(guard.permits(), 3, "{dropped}");
+            assert!(guard.is_held());
+            drop((kept, guard));
+            lab.settle().await;
+        }
     });
 }

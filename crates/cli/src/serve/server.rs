@@ -34,8 +34,8 @@ pub(super) async fn serve(listener: TcpListener, desk: Desk, mut signals: Unboun
         tokio::select! {
             biased;
             Some(_) = signals.recv() => break,
-            accepted = accept(&listener) => connections.push(connection(accepted, &desk, &ending)),
             Some(()) = connections.next() => {}
+            accepted = accept(&listener) => connections.push(connection(accepted, &desk, &ending)),
         }
     }
     drop(listener);

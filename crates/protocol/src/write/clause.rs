@@ -43,8 +43,9 @@ pub enum Clause {
         /// The most permits that the entry in the first slot may take.
         first: u64,
     },
-    /// The number of permits was changed so often. No other change came between, and a late duplicate changes nothing back.
-    ResizesAre(u64),
+    /// The number of permits was changed so often, to this one the last time. No other change came between, and a late duplicate changes
+    /// nothing back.
+    ResizesAre(u64, Option<u64>),
     /// The entry in the first slot does not hold the lock: sharers leave less than it takes. `takes` is `None` if it waits for all
     /// permits.
     FirstWaits {
@@ -92,7 +93,7 @@ impl Clause {
                 [only] => only.permits <= first && has_room(item, first.saturating_add(share)),
                 _ => false,
             },
-            Clause::ResizesAre(count) => item.resizes == count,
+            Clause::ResizesAre(count, resized) => item.resizes == count && item.resized == resized,
             Clause::FirstWaits { takes } => {
                 !item.sharers.is_empty() && takes.is_none_or(|takes| !has_room(item, takes))
             }
@@ -134,8 +135,7 @@ impl Clause {
                 number(values, ":slots_taken", most as u64, text)
             }
             Clause::Beside { share, first } => beside(share, first, values),
-            Clause::ResizesAre(0) => "attribute_not_exists(#resizes)".into(),
-            Clause::ResizesAre(count) => number(values, ":resizes", count, "#resizes = :resizes"),
+            Clause::ResizesAre(count, resized) => resizes_are(count, resized, values),
             Clause::FirstWaits { takes: None } => zero(values, "size(#sharers) > :zero"),
             Clause::FirstWaits { takes: Some(takes) } => {
                 values.number(":takes", takes);
@@ -200,6 +200,15 @@ fn beside(share: u64, first: u64, values: &mut Values) -> Text {
     "((size(#slots) = :zero AND #room >= :share) OR \
      (size(#slots) = :one AND #slots[0].#permits <= :first AND #room >= :both))"
         .into()
+}
+
+fn resizes_are(count: u64, resized: Option<u64>, values: &mut Values) -> Text {
+    let Some(resized) = resized else {
+        return "attribute_not_exists(#resizes) AND attribute_not_exists(#resized)".into();
+    };
+    values.number(":resizes", count);
+    values.number(":resized_to", resized);
+    "#resizes = :resizes AND #resized = :resized_to".into()
 }
 
 fn zero(values: &mut Values, text: &'static str) -> Text {

@@ -365,7 +365,7 @@ impl LockWrite {
     pub fn resize(permits: u64, seen: &LockItem, there_are: u64) -> Self {
         let before = seen.there_are();
         let resize = LockWrite::new("change the permits", permits)
-            .when([Clause::ResizesAre(seen.resizes)])
+            .when([Clause::ResizesAre(seen.resizes, seen.resized)])
             .makes([
                 Effect::ThereAre(there_are),
                 Effect::Resizes(seen.resizes.saturating_add(1)),

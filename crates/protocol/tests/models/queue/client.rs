@@ -259,7 +259,7 @@ impl Client {
             Seen::Item(Sight {
                 is_free: item.is_free(),
                 is_settled: item.last == item.watermark || rules.broken(Mutant::EnterOverUnsettled),
-                has_room: item.has_room(self.share, rules),
+                has_room: item.has_room(self.share, rules) && self.share as i8 <= item.room,
                 has_slot: item.slots.len() <= rules.slots,
                 is_too_long: false,
             })

@@ -180,7 +180,7 @@ fn resize(request: &Request, permits: u64) -> Option<LockWrite> {
     };
     let mut was = seen(0, 0);
     was.permits = permits;
-    was.resized = Some(before.into());
+    was.resized = (resizes > 0).then_some(before.into());
     was.resizes = resizes.into();
     was.slots = first.into_iter().map(protocol_entry).collect();
     if !holds {
@@ -298,7 +298,7 @@ fn planted(mut write: LockWrite, rules: &Rules) -> LockWrite {
         Some(Mutant::DowngradeWithoutShare) => {
             verb == "downgrade" && matches!(clause, Clause::Entry(_, EntryClause::PermitsAre(_)))
         }
-        Some(Mutant::ResizeTwice) => matches!(clause, Clause::ResizesAre(_)),
+        Some(Mutant::ResizeTwice) => matches!(clause, Clause::ResizesAre(..)),
         Some(Mutant::ResizeUnderAnybody) => {
             verb == "change the permits" && matches!(clause, Clause::Entry(..))
         }
