@@ -308,7 +308,7 @@ impl LockGuard {
     ///
     /// [`Error::Invalid`] with [`Invalid::Part`] if the guard has no more permits than these: [`release`](Self::release) gives all back.
     /// [`Error::Lost`] if the hold was lost. [`Error::Unavailable`] or [`Error::Refused`] if the request did not succeed before the lease
-    /// ended.
+    /// ended. The guard counts on these permits no more then, and its client goes on to give them back while it holds the others.
     ///
     /// # Cancel safety
     ///

@@ -391,7 +391,7 @@ Examples:
   fairlock sweep
   fairlock sweep --idle-locks --every 1h     for tables without TTL
   fairlock sweep nightly
-  fairlock sweep --json | jq .removed";
+  fairlock sweep --json | jq .holders";
 
 /// `fairlock sweep`
 #[derive(Debug, clap::Args)]

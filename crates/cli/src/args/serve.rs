@@ -7,9 +7,9 @@ use clap::Args;
 
 pub(crate) const SERVE_EXAMPLES: &str = "\
 For tests only: nothing authenticates a client, and it is one process on one machine. It knows the \
-operations on items, batches, transactions, tables and TTL. It answers every other operation with \
-UnknownOperationException, throttles nothing, and deletes nothing by TTL. Its first line of output \
-is its address. A signal ends it.
+operations on items, batches, transactions, tables, tags, TTL and recovery. It answers every other \
+operation with UnknownOperationException, throttles nothing, and deletes nothing by TTL. Its first \
+line of output is its address. A signal ends it.
 
 Exit codes: 0 if a signal ended it, 64 for a wrong command line, 69 if it cannot listen there, or \
 cannot use the file.

@@ -9,7 +9,7 @@ use crate::place::Place;
 
 pub(crate) const TOP_EXAMPLES: &str = "\
 Each read scans the whole table, which is paid for by its size; of a lock that is inspected it \
-reads that lock alone. Keys cause no read. The second line of the screen tells what the reads cost.
+reads that lock alone. Keys cause no read. The third line of the screen tells what the reads cost.
 
 Turns are counted by the tickets that ended between two reads, so waiters that left count too. A \
 turn is the hold and the handoff after it, which reads cannot tell apart; it is the mean while \
