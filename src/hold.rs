@@ -406,8 +406,8 @@ impl Hold {
         true
     }
 
-    /// Takes in the item that came with a refusal. Returns whether the hold stands elsewhere on it than where it stood before the request:
-    /// an operator has changed the number of permits, and the holder in the first slot has become a sharer.
+    /// Takes in the item that came with a refusal. Returns whether the hold stands elsewhere on it than where it stood before the request.
+    /// Then an operator has changed the number of permits, and the holder in the first slot has become a sharer.
     pub(crate) fn has_moved(&self, item: &LockItem, before: At) -> bool {
         self.saw(item) && self.footing().at != before
     }

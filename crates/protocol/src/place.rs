@@ -4,7 +4,7 @@
 //! its driver sends what it asks for, judges what a poll shows, and tells it the result. A request that is retried until it is answered is
 //! one request here. The machine does not deal with renewals.
 
-use crate::doorway::{Ask, Seen, next_ask};
+use crate::doorway::{Ask, Seen, Sight, next_ask};
 use crate::item::ItemPosition;
 use crate::step::{Filling, Has, QueuePosition, Refusal, Step, Unsettled};
 
@@ -235,7 +235,15 @@ impl Place {
     /// Returns the next step of a claim at a lock that it cannot have yet, as its newest poll was judged.
     pub fn clears(&mut self, refusal: Refusal, seen: Seen) -> Act {
         match refusal {
-            Refusal::Free => self.asks(Seen::Unknown),
+            // A part of a free lock can be asked for again only if there are as many permits by now.
+            Refusal::Free => self.asks(match seen {
+                Seen::Item(Sight {
+                    is_free: true,
+                    has_room: false,
+                    ..
+                }) => seen,
+                _ => Seen::Unknown,
+            }),
             Refusal::Settled if !self.claim.waits && self.has_tried_enough() => {
                 self.at(Stage::Ended, Act::Refused)
             }

@@ -68,6 +68,8 @@ fn two_reads_tell_the_turns_between_them() {
     let home = Home::with_table();
     real_time(async {
         let busy = home.host("busy");
+        // The first read finds the lock there already.
+        hold(&busy, "busy").await.release().await.unwrap();
         let turns = async {
             // The read that ends with the command ends this too.
             loop {
