@@ -17,6 +17,8 @@ use fairlock_testkit::virtual_time;
 use futures::future::join_all;
 use tokio::task::JoinHandle;
 
+use crate::sharing::{takes, waits_for};
+
 const SECOND: Duration = Duration::from_secs(1);
 
 async fn resize(host: &Host, permits: u64) -> ResizeOutcome {
@@ -32,21 +34,6 @@ async fn is_free(ops: &Host) -> bool {
 /// The change was made, of so many permits, while so many were held.
 fn resized(before: u64, taken: u64) -> ResizeOutcome {
     ResizeOutcome::Resized { before, taken }
-}
-
-/// Takes permits of lock `s`, which has five by its callers' word.
-async fn takes(host: &Host, permits: u64) -> LockGuard {
-    let lock = host.locks.semaphore("s", 5).unwrap();
-    let wait = RecordWait::Infinite;
-    lock.acquire_many(permits, wait).await.unwrap()
-}
-
-async fn waits_for(lab: &Lab, host: &Host, permits: u64) -> JoinHandle<LockGuard> {
-    let lock = host.locks.semaphore("s", 5).unwrap();
-    let wait = RecordWait::Infinite;
-    let waiting = tokio::spawn(async move { lock.acquire_many(permits, wait).await.unwrap() });
-    lab.settle().await;
-    waiting
 }
 
 /// The next write of a host meets this fault.

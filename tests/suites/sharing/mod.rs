@@ -36,6 +36,22 @@ async fn waits_to_share(lab: &Lab, host: &Host) -> JoinHandle<LockGuard> {
     waiting
 }
 
+/// Takes permits of lock `s`, which has five by its callers' word.
+pub(crate) async fn takes(host: &Host, permits: u64) -> LockGuard {
+    let lock = host.locks.semaphore("s", 5).unwrap();
+    let wait = RecordWait::Infinite;
+    lock.acquire_many(permits, wait).await.unwrap()
+}
+
+/// Starts waiting for permits of lock `s`.
+pub(crate) async fn waits_for(lab: &Lab, host: &Host, permits: u64) -> JoinHandle<LockGuard> {
+    let lock = host.locks.semaphore("s", 5).unwrap();
+    let wait = RecordWait::Infinite;
+    let waiting = tokio::spawn(async move { lock.acquire_many(permits, wait).await.unwrap() });
+    lab.settle().await;
+    waiting
+}
+
 async fn requests_of<T>(host: &Host, work: impl Future<Output = T>) -> (T, u64) {
     let before = host.network.counts().requests();
     let done = work.await;

@@ -6,24 +6,10 @@ use futures::future::join_all;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{SECOND, requests_of, waits_to_share};
+use super::{SECOND, requests_of, takes, waits_for, waits_to_share};
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off};
 use fairlock_testkit::verbs::meets;
 use fairlock_testkit::virtual_time;
-
-async fn takes(host: &Host, permits: u64) -> LockGuard {
-    let lock = host.locks.semaphore("s", 5).unwrap();
-    let wait = RecordWait::Infinite;
-    lock.acquire_many(permits, wait).await.unwrap()
-}
-
-async fn waits_for(lab: &Lab, host: &Host, permits: u64) -> JoinHandle<LockGuard> {
-    let lock = host.locks.semaphore("s", 5).unwrap();
-    let wait = RecordWait::Infinite;
-    let waiting = tokio::spawn(async move { lock.acquire_many(permits, wait).await.unwrap() });
-    lab.settle().await;
-    waiting
-}
 
 /// How many permits the table shows as held, by each holder.
 async fn shown(host: &Host) -> Vec<u64> {

@@ -6,20 +6,10 @@ use std::sync::{Arc, Mutex};
 use fairlock::embedded::{Faults, Latency};
 use fairlock::{Error, Invalid, ItemProblem, LockGuard, RecordWait};
 use futures::future::join_all;
-use tokio::task::JoinHandle;
 
-use super::{SECOND, shares, waits_to_share};
+use super::{SECOND, shares, waits_for, waits_to_share};
 use fairlock_testkit::lab::{Host, Lab, cut_off};
 use fairlock_testkit::virtual_time;
-
-/// Starts waiting for permits of lock `s`, which has five.
-async fn waits_for(lab: &Lab, host: &Host, permits: u64) -> JoinHandle<LockGuard> {
-    let lock = host.locks.semaphore("s", 5).unwrap();
-    let wait = RecordWait::Infinite;
-    let waiting = tokio::spawn(async move { lock.acquire_many(permits, wait).await.unwrap() });
-    lab.settle().await;
-    waiting
-}
 
 #[test]
 fn permits_are_had_by_as_many_as_there_are() {
