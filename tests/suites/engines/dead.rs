@@ -5,10 +5,10 @@
 )]
 
 use fairlock::embedded::Faults;
-use fairlock::{Clock, Error, LossReason};
+use fairlock::{Error, LossReason};
 
 use super::place::{Place, SECOND, SHORT, granted};
-use fairlock_testkit::lab::{EPOCH, Host, acquire, cut_off};
+use fairlock_testkit::lab::{Host, acquire, cut_off};
 
 /// A client that will die.
 fn mortal(place: &Place) -> Host {
@@ -35,7 +35,7 @@ pub(crate) async fn a_dead_holder_is_passed_after_its_lease_and_told(place: &Pla
 
 /// The holder's clock takes five times as long for everything, so that its renewals are too late.
 pub(crate) async fn an_evicted_holder_learns_by_whom(place: &Place) {
-    let slow = Clock::of_tokio(EPOCH).at_rate(0.2);
+    let slow = place.clock_at_rate(0.2);
     let slow = place.host_with(|builder| builder.lease_duration(SHORT).clock(slow));
     let next = place.host();
     let guard = acquire(&slow).await;

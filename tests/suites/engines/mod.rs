@@ -4,6 +4,12 @@
 //! Without that variable the tests of `dynamodb_local` say so and pass; `scripts/dynamodb-local` sets it. In memory, time is virtual.
 //! Elsewhere it is real, and nothing is timed: the bound of a test only ends it when it hangs.
 
+use std::panic::catch_unwind;
+
+use fairlock::Clock;
+use fairlock_testkit::http::endpoint;
+use fairlock_testkit::lab::{EPOCH, acquire};
+
 mod admin;
 mod damage;
 mod data;
@@ -117,4 +123,18 @@ fn a_client_whose_reads_are_not_consistent_is_found() {
         let lock = host.locks.fair_lock("a").expect("a lock's name");
         lock.inspect().await.expect("an empty queue");
     });
+}
+
+#[test]
+fn a_client_whose_clock_is_years_behind_is_found() {
+    let plays = || {
+        place::dynamodb_local(async |place| {
+            let behind = Clock::of_tokio(EPOCH);
+            let host = place.host_with(|builder| builder.clock(behind));
+            let guard = acquire(&host).await;
+            guard.release().await.expect("the lock was held");
+        });
+    };
+    // Without a server the scenario is not played.
+    assert_eq!(catch_unwind(plays).is_err(), endpoint().is_some());
 }

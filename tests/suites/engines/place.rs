@@ -5,7 +5,7 @@
 )]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -98,6 +98,7 @@ pub(crate) fn dynamodb_local(scenario: impl AsyncFnOnce(&Place)) {
         real_time(async {
             let place = Place::new(Server::Endpoint(url.to_owned()), Clock::system());
             place.play(scenario).await;
+            place.keeps_its_items().await;
             place.delete_table().await;
         });
     });
@@ -126,6 +127,26 @@ impl Place {
     async fn delete_table(&self) {
         let Table { client, name } = self.table();
         client.delete_table().table_name(name).send().await.unwrap();
+    }
+
+    /// This server tells no time, so clients go by their own clocks, and it deletes by its own: at any moment, what has expired.
+    /// A client whose clock is years behind may lose its item then, in one run of many. This finds it in each.
+    async fn keeps_its_items(&self) {
+        let now = wall_time().as_secs();
+        for item in self.items().await {
+            let expiry = item.get("expires_at").and_then(|expiry| expiry.as_n().ok());
+            let expiry = expiry.and_then(|expiry| expiry.parse::<u64>().ok());
+            assert!(expiry.is_none_or(|expiry| expiry > now), "{item:?}");
+        }
+    }
+
+    /// A clock that is right now, and counts `rate` seconds a second from here on.
+    pub(crate) fn clock_at_rate(&self, rate: f64) -> Clock {
+        let now = match self.is_virtual {
+            true => self.clock.clone(),
+            false => Clock::of_tokio(wall_time()),
+        };
+        now.at_rate(rate)
     }
 
     /// Every cell where time is virtual. Where it is real, each takes a second or more, and a brief run plays one in `brief` of them.
@@ -261,6 +282,10 @@ pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
     while !holds().await {
         sleep(20 * MS).await;
     }
+}
+
+fn wall_time() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
 
 pub(crate) fn is_held(item: &Item) -> bool {
