@@ -284,6 +284,10 @@ pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the server's own time, not a client's"
+)]
 fn wall_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
