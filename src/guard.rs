@@ -1,23 +1,30 @@
 //! The guard of a held lock: until the lock is released, dropped, or lost.
 
+mod parts;
+
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::Stream;
+use tokio::sync::oneshot;
 
-use crate::client_inner::{ClientHandle, Holding, STANDSTILL};
-use crate::error::{Closed, Error, Invalid, LockLost, LossReason};
+use crate::client_inner::{ClientHandle, Holding, Released, STANDSTILL};
+use crate::config::unusable;
+use crate::error::{Closed, Error, LockLost, LossReason};
 use crate::events::{self, HoldEvent};
 use crate::hold::{self, Hold, HoldStatus};
 use crate::place_id::PlaceId;
 use crate::slots::Ended;
 use crate::state::YieldRequest;
-use crate::store::Failure;
+use crate::store::{Failure, LeaseTerm};
+use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
+
+use parts::Part;
 
 /// A held lock, whose lease is renewed in the background until the guard is released, dropped, or lost.
 ///
@@ -46,27 +53,6 @@ pub struct LockGuard {
     part: Part,
     /// The hold, of which other guards may have parts too. The last of them to go releases it.
     holding: Arc<Holding>,
-}
-
-/// The permits of a hold on which one guard counts. Dropping it gives them back in the background.
-struct Part {
-    hold: Arc<Hold>,
-    permits: u64,
-}
-
-impl Part {
-    /// The guard and the hold count on these permits no more, from the same moment on.
-    fn lets_go(&mut self, permits: u64) {
-        let permits = permits.min(self.permits);
-        self.permits -= permits;
-        self.hold.counts_on_fewer(permits);
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        self.lets_go(self.permits);
-    }
 }
 
 impl LockGuard {
@@ -258,170 +244,6 @@ impl LockGuard {
         }
     }
 
-    /// Keeps one permit and frees the others. An exclusive holder shares the lock from now on. It shares it with callers that come to share
-    /// it, or that wait first in the queue to share it. Costs one write, or none if there is nothing to free.
-    ///
-    /// Callers of this client that came together with this caller may wait for the next turn. They want the lock exclusively, and are
-    /// before all callers that would share it. So the table keeps all permits for them. Nothing is written then, unless a
-    /// [check](Self::check_item) or a write of data may be under way: a write ends these. If all of these callers give up, or their time
-    /// runs out, while this guard is held, the client frees the permits at once.
-    ///
-    /// Once this returned `Ok`, in either case, [`permits`](Self::permits) is one. A check that was asked for before refuses its
-    /// transaction, and [`set_data`](Self::set_data) refuses too.
-    ///
-    /// The ticket stays the same. There is no way back: two sharing holders that both wanted the lock exclusively would wait for each
-    /// other.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Lost`] if the guard no longer held the lock. [`Error::Unavailable`] or [`Error::Refused`] if the write did not succeed
-    /// before the lease ended.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves it open whether the permits are free. The guard keeps one permit in any case.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # async fn turn(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
-    /// let mut guard = lock.acquire(fairlock::RecordWait::default()).await?;
-    /// // write
-    /// guard.downgrade().await?;
-    /// // read what was written, while others read it too
-    /// guard.release().await
-    /// # }
-    /// ```
-    pub async fn downgrade(&mut self) -> Result<(), Error> {
-        let permits = self.permits().saturating_sub(1);
-        self.gives_back(permits).await
-    }
-
-    /// Gives some of the guard's permits back, and keeps the others. The next callers in the queue get them at once. Costs one
-    /// request.
-    ///
-    /// A holder of all permits shares the lock from then on, as after [`downgrade`](Self::downgrade). Permits are given back later, and this
-    /// returns at once, while the [shortest time](crate::Semaphore::min_hold) of the hold is not over. So they are while callers of this
-    /// client that came together with this caller wait for the next turn.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] with [`Invalid::Part`] if the guard has no more permits than these: [`release`](Self::release) gives all back.
-    /// [`Error::Lost`] if the hold was lost. [`Error::Unavailable`] or [`Error::Refused`] if the request did not succeed before the lease
-    /// ended. The guard counts on these permits no more then, and its client goes on to give them back while it holds the others.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves it open whether the permits are given back: [`permits`](Self::permits) tells what the guard has. The guard
-    /// keeps the others in any case.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # async fn export(exports: fairlock::Semaphore) -> Result<(), fairlock::Error> {
-    /// let mut guard = exports.acquire_many(3, fairlock::RecordWait::Infinite).await?;
-    /// // the large part is done
-    /// guard.release_some(2).await?;
-    /// assert_eq!(guard.permits(), 1);
-    /// guard.release().await
-    /// # }
-    /// ```
-    pub async fn release_some(&mut self, permits: u64) -> Result<(), Error> {
-        self.check_part(permits)?;
-        self.gives_back(permits).await
-    }
-
-    async fn gives_back(&mut self, permits: u64) -> Result<(), Error> {
-        let started = self.inner().store.now();
-        if let Some(reason) = self.hold().loss() {
-            return Err(self.lost_by(reason).into());
-        }
-        if permits == 0 {
-            return Ok(());
-        }
-        let LockGuard { part, holding } = self;
-        let lets_go = || part.lets_go(permits);
-        let given = holding
-            .inner
-            .give_back(&holding.hold, &holding.batch, lets_go);
-        match given.await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(item)) => Err(self.lose_to(item)),
-            Err(failure) => Err(self.not_told(failure, self.inner().store.now().since(started))),
-        }
-    }
-
-    /// Splits the guard: the returned guard has so many of its permits, and this one keeps the others. Sends nothing.
-    ///
-    /// Both guards are of one hold, with one ticket, one lease and one loss. Each can go to a task of its own. When one is released or
-    /// dropped, its permits are given back, and the hold goes on until the last of them is gone. To the table, and to whoever inspects the
-    /// lock, the hold is one participant.
-    ///
-    /// # Limitations
-    ///
-    /// A [check](Self::check_item) names how many permits the hold has. A transaction with a check that was made before another part was
-    /// given back is refused.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid::Part`] if no permit were left on one of the sides.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # async fn halves(exports: fairlock::Semaphore) -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut guard = exports.acquire_many(4, fairlock::RecordWait::Infinite).await?;
-    /// let half = guard.split(2)?;
-    /// let other = tokio::spawn(async move { /* work */ half.release().await });
-    /// // work
-    /// guard.release().await?;
-    /// other.await??;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn split(&mut self, permits: u64) -> Result<LockGuard, Invalid> {
-        self.check_part(permits)?;
-        self.part.permits -= permits;
-        Ok(LockGuard {
-            part: Part {
-                hold: Arc::clone(self.hold()),
-                permits,
-            },
-            holding: Arc::clone(&self.holding),
-        })
-    }
-
-    /// Merges a guard that was [split](Self::split) off into this one. Sends nothing. Returns the other guard if it is of another hold.
-    ///
-    /// # Errors
-    ///
-    /// The other guard, unchanged, if the two were not split from one.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn both(mut guard: fairlock::LockGuard) -> Result<(), Box<dyn std::error::Error>> {
-    /// let part = guard.split(1)?;
-    /// guard.merge(part).map_err(|_| "of another hold")?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn merge(&mut self, mut other: LockGuard) -> Result<(), LockGuard> {
-        if !Arc::ptr_eq(&self.holding, &other.holding) {
-            return Err(other);
-        }
-        self.part.permits += std::mem::take(&mut other.part.permits);
-        Ok(())
-    }
-
-    fn check_part(&self, said: u64) -> Result<(), Invalid> {
-        let held = self.permits();
-        match (1..held).contains(&said) {
-            true => Ok(()),
-            false => Err(Invalid::Part { said, held }),
-        }
-    }
-
     /// Returns the events of this hold: granted, in danger, recovered, and lost or released. The stream ends with lost or released.
     ///
     /// The stream borrows nothing, sends nothing and keeps nothing but its last event. So there may be any number of streams, begun at any
@@ -572,6 +394,31 @@ impl LockGuard {
         }
     }
 
+    /// Turns the hold into a lease, for the only guard of it. Returns the item that the write left, and the entry of the lease.
+    pub(crate) async fn becomes(
+        self,
+        term: LeaseTerm,
+        verb: &'static str,
+    ) -> Result<(LockItem, Entry), Error> {
+        // The part counts on its permits until the lease has them.
+        let LockGuard {
+            part: _part,
+            holding,
+        } = self;
+        let hold = Arc::clone(&holding.hold);
+        let Some(mut holding) = Arc::into_inner(holding) else {
+            let rule = "has parts in other guards: merge them first";
+            return Err(unusable("a guard of lock", hold.name.lock(), rule).into());
+        };
+        let lost = hold.loss();
+        let told = holding.lease_out(term);
+        match ended(&holding, lost, told, verb).await? {
+            Ended::LeasedOut(item, entry) => Ok((*item, *entry)),
+            // No other outcome comes of a hold that becomes a lease, but that of a hold that ended in the same moment.
+            _ => Err(hold.lose_to(None).into()),
+        }
+    }
+
     /// The loss of this hold, if it was lost. Also covers a lease that ran out without any task having noticed.
     pub(crate) fn loss(&self) -> Option<LockLost> {
         self.hold().loss().map(|reason| self.lost_by(reason))
@@ -598,9 +445,20 @@ fn not_told(inner: &ClientHandle, failure: Failure, started: Moment) -> Error {
 
 /// Hands the lock off, for the last guard of a hold.
 async fn release_all(mut holding: Holding) -> Result<(), Error> {
-    let (lost, started) = (holding.hold.loss(), holding.inner.store.now());
+    let lost = holding.hold.loss();
     let told = holding.release();
+    ended(&holding, lost, told, "release").await.map(drop)
+}
+
+/// Waits for the outcome of the last turn of a hold whose guard was just given back, and which was `lost` before.
+async fn ended(
+    holding: &Holding,
+    lost: Option<LossReason>,
+    told: oneshot::Receiver<Released>,
+    verb: &'static str,
+) -> Result<Ended, Error> {
     let (inner, hold) = (&holding.inner, &holding.hold);
+    let started = inner.store.now();
     // Nothing renews the hold from here on.
     let deadline = hold.lease_until();
     let config = inner.store.config();
@@ -615,17 +473,14 @@ async fn release_all(mut holding: Holding) -> Result<(), Error> {
         return Err(hold.lost_by(reason).into());
     }
     match told {
-        Some(Ok((
-            Ok(Ended::PassedOn | Ended::KeptOn | Ended::HandedOff(_) | Ended::Before(_)),
-            _,
-        ))) => Ok(()),
         Some(Ok((Ok(Ended::NotOurs(item)), _))) => {
             Err(hold.lost_by(hold::evicted(item, hold.ticket)).into())
         }
+        Some(Ok((Ok(ended), _))) => Ok(ended),
         Some(Ok((Err(failure), waited))) => Err(failure.into_error(&config.table, waited)),
         // The runtime is gone: the lease ends the hold.
         Some(Err(_)) => Err(Error::ShutDown(Closed::NoRuntime)),
-        None => Err(inner.stands_still("release", inner.store.now().since(started))),
+        None => Err(inner.stands_still(verb, inner.store.now().since(started))),
     }
 }
 

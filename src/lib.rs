@@ -196,7 +196,7 @@ pub use intervene::BreakOutcome;
 pub use leader::{Candidate, LeadershipEvent, ResignHandle};
 pub use lease_lock::{Lease, LeaseLock};
 pub use lock::FairLock;
-pub use multi_lock::{MultiLock, MultiLockGuard};
+pub use multi_lock::{LockClaim, MultiLock, MultiLockGuard};
 #[cfg(feature = "udp")]
 pub use notify::UdpNotifier;
 pub use notify::{NotificationCounts, Notifier};

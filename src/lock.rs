@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use call::Call;
 
-use crate::client_inner::{ClientHandle, READS, Refused, WaitObserver};
+use crate::client_inner::{ClientHandle, READS, Refused, Sought, WaitObserver};
 use crate::config::{SHARERS, unusable};
 use crate::error::{Closed, Error, Invalid, LockLost};
 use crate::guard::LockGuard;
@@ -47,6 +47,8 @@ pub struct FairLock {
     pub(crate) inner: ClientHandle,
     pub(crate) name: LockName,
     observer: Option<WaitObserver>,
+    /// A lease that ends the wait of a call, because it is the call's own.
+    sought: Option<Arc<Sought>>,
     max_waiters: Option<usize>,
     attributes: Attributes,
     bounds: HoldBounds,
@@ -59,6 +61,7 @@ impl FairLock {
             inner,
             name,
             observer: None,
+            sought: None,
             max_waiters: None,
             attributes: Attributes::default(),
             bounds: HoldBounds::default(),
@@ -104,6 +107,19 @@ impl FairLock {
             }
             also(waiting);
         })
+    }
+
+    /// Returns a handle whose calls look out for a lease while they wait.
+    pub(crate) fn seeking(&self, sought: &Arc<Sought>) -> FairLock {
+        FairLock {
+            sought: Some(Arc::clone(sought)),
+            ..self.clone()
+        }
+    }
+
+    /// The attributes that are set.
+    pub(crate) fn said(&self) -> &Attributes {
+        &self.attributes
     }
 
     /// Sets attributes that calls of the returned handle publish about themselves, such as a job's number or a location: anything
@@ -329,15 +345,7 @@ impl FairLock {
         permits: u64,
         wait: RecordWait,
     ) -> Result<LockGuard, Error> {
-        if wait == RecordWait::Timeout(Duration::ZERO) {
-            return Err(Invalid::ZeroTimeout.into());
-        }
-        if self.max_waiters == Some(0) {
-            return Err(Invalid::ZeroWaiters.into());
-        }
-        self.bounds
-            .check(self.inner.store.config().idle_retention)?;
-        check_attributes(&self.attributes)?;
+        self.check_call(wait)?;
         let owner = &self.inner.store.config().owner;
         let permits_there = self.name.permits().unwrap_or_default();
         let address = self.inner.address();
@@ -350,6 +358,19 @@ impl FairLock {
             Err(error) => told.refused(error, wait),
         }
         granted
+    }
+
+    /// Refuses what no call of this handle could do.
+    pub(crate) fn check_call(&self, wait: RecordWait) -> Result<(), Invalid> {
+        if wait == RecordWait::Timeout(Duration::ZERO) {
+            return Err(Invalid::ZeroTimeout);
+        }
+        if self.max_waiters == Some(0) {
+            return Err(Invalid::ZeroWaiters);
+        }
+        self.bounds
+            .check(self.inner.store.config().idle_retention)?;
+        check_attributes(&self.attributes)
     }
 
     /// Waits for the call's turn.

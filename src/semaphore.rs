@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Invalid};
 use crate::guard::LockGuard;
+use crate::lease_lock::LeaseLock;
 use crate::lock::{FairLock, if_granted};
 use crate::run::{self, RunOutcome};
 use crate::state::Waiting;
@@ -219,14 +220,47 @@ impl Semaphore {
     /// # }
     /// ```
     pub async fn acquire_many(&self, permits: u64, wait: RecordWait) -> Result<LockGuard, Error> {
-        if permits == 0 || permits > self.permits {
-            return Err(Invalid::Permits {
+        self.check_permits(permits)?;
+        self.lock.acquire_permits(permits, wait).await
+    }
+
+    /// Names leases that take `permits` of these permits each, across processes: any process that has the text of a lease extends it or gives
+    /// its permits back. They stand in one queue with all other callers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] if the semaphore has fewer permits, or none are asked for.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn start(exports: fairlock::Semaphore) -> Result<(), fairlock::Error> {
+    /// use std::time::Duration;
+    /// use fairlock::RecordWait;
+    ///
+    /// let leases = exports.lease_lock(2)?;
+    /// let lease = leases.acquire_in_turn("export-4711", Duration::from_secs(3600), RecordWait::Infinite).await?;
+    /// // another process, later
+    /// leases.release(&lease).await
+    /// # }
+    /// ```
+    pub fn lease_lock(&self, permits: u64) -> Result<LeaseLock, Error> {
+        self.check_permits(permits)?;
+        Ok(LeaseLock::new(self.lock.clone(), permits))
+    }
+
+    pub(crate) fn into_lock(self) -> FairLock {
+        self.lock
+    }
+
+    pub(crate) fn check_permits(&self, permits: u64) -> Result<(), Invalid> {
+        match (1..=self.permits).contains(&permits) {
+            true => Ok(()),
+            false => Err(Invalid::Permits {
                 said: permits,
                 most: self.permits,
-            }
-            .into());
+            }),
         }
-        self.lock.acquire_permits(permits, wait).await
     }
 
     /// Takes one permit, runs `work` for as long as the permit is held, and releases it. For several permits, acquire them and

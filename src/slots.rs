@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::name::LockName;
 use crate::store::{Attempt, Failure, RetryPolicy, Store, Timed, Wish, Write};
+use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::{Footing, ItemHold, ItemPosition, LockItem, Written};
 use fairlock_protocol::lease::RenewalHistory;
 use fairlock_protocol::moment::Moment;
@@ -36,6 +37,8 @@ pub(crate) enum Ended {
     PassedOn,
     /// The hold is kept in the table for as long as its caller wants. It ends then.
     KeptOn,
+    /// The hold has become a lease, which this entry of the item shows.
+    LeasedOut(Box<LockItem>, Box<Entry>),
     /// An earlier attempt of this release was applied though its answer was lost, with the item as it is since.
     Before(Option<LockItem>),
     /// The hold was no longer ours.

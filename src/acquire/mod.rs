@@ -3,9 +3,9 @@
 mod course;
 mod grant;
 mod leaving;
-mod minimum;
 mod outage;
 mod queued;
+mod staying;
 mod turns;
 
 use std::convert::Infallible;

@@ -51,7 +51,7 @@ impl Done {
 
 /// The caller may be gone. The release is done all the same.
 pub(super) fn tell(inner: &ClientInner, caller: GiveBack, ended: Result<Ended, Failure>) {
-    let GiveBack { started, tell } = caller;
+    let GiveBack { started, tell, .. } = caller;
     let _ = tell.send((ended, inner.store.now().since(started)));
 }
 
@@ -80,7 +80,9 @@ impl Acquisition {
                 _ => given_back.await.ok(),
             };
             let deadline = hold.lease_until();
-            if let Some(next) = self.next_turn(&hold).await {
+            if caller.as_ref().is_some_and(GiveBack::is_leased_out) {
+                self.sends_the_rest_on(&hold);
+            } else if let Some(next) = self.next_turn(&hold).await {
                 (hold, before) = (Arc::new(next), caller);
                 continue;
             }
@@ -103,6 +105,14 @@ impl Acquisition {
             hold.status(),
             HoldStatus::Released | HoldStatus::Lost(LossReason::ShutDown)
         );
+        let lease = caller.as_ref().and_then(|caller| caller.lease.clone());
+        if let (HoldStatus::Released, Some(term)) = (hold.status(), lease) {
+            return Done {
+                ended: Box::pin(self.leases_out(hold, &term)).await,
+                caller,
+                hold: Arc::clone(hold),
+            };
+        }
         if is_ours && !hold.owed().is_zero() {
             deadline = match Box::pin(self.keeps_on(hold, caller.take())).await {
                 Ok(until) => until,

@@ -7,6 +7,7 @@ use super::thread::ClientThread;
 use crate::error::{Error, Invalid, LockLost};
 use crate::fence::Fence;
 use crate::guard;
+use crate::lease_lock::Lease;
 use crate::run::RunOutcome;
 use crate::state::LockData;
 use fairlock_protocol::ticket::Ticket;
@@ -302,6 +303,28 @@ impl LockGuard {
     /// ```
     pub fn release_some(&mut self, permits: u64) -> Result<(), Error> {
         self.thread.block_on(self.guard.release_some(permits))?
+    }
+
+    /// Turns the hold into a lease, which any process can extend and release:
+    /// [`fairlock::LockGuard::into_lease`](crate::LockGuard::into_lease).
+    ///
+    /// # Errors
+    ///
+    /// As there. [`Error::Invalid`] in async code, where nothing may block: the lock is then released.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn start(exports: fairlock::blocking::Semaphore) -> Result<(), fairlock::Error> {
+    /// let guard = exports.acquire_many(2, fairlock::RecordWait::Infinite)?;
+    /// let lease = guard.into_lease("export-4711", std::time::Duration::from_secs(3600))?;
+    /// println!("{lease}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn into_lease(self, id: impl Into<String>, span: Duration) -> Result<Lease, Error> {
+        let LockGuard { guard, thread } = self;
+        thread.block_on(guard.into_lease(id, span))?
     }
 
     /// Splits the guard in two, for two threads: [`fairlock::LockGuard::split`](crate::LockGuard::split). Does not block.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::thread::ClientThread;
 use crate::error::Error;
 use crate::lease_lock::{self, Lease};
+use crate::wait::RecordWait;
 
 /// A lock that a name of the caller's choice holds for a time of the caller's choice, whose calls block the calling thread:
 /// [`fairlock::LeaseLock`](crate::LeaseLock), with its warnings. A call returns within five request time-outs.
@@ -39,7 +40,7 @@ impl LeaseLock {
         LeaseLock { lock, thread }
     }
 
-    /// Changes what leases of the returned handle say about themselves, by the settings of the async handle.
+    /// Changes how calls of the returned handle wait, and what its leases take and say about themselves, by the settings of the async handle.
     ///
     /// # Examples
     ///
@@ -79,6 +80,36 @@ impl LeaseLock {
     /// ```
     pub fn acquire(&self, id: impl Into<String>, span: Duration) -> Result<Lease, Error> {
         self.thread.block_on(self.lock.acquire(id, span))?
+    }
+
+    /// Blocks until it is this call's turn in the queue, and takes the lock under the name `id` for `span`:
+    /// [`fairlock::LeaseLock::acquire_in_turn`](crate::LeaseLock::acquire_in_turn).
+    ///
+    /// # Errors
+    ///
+    /// As there. [`Error::Invalid`] in async code, where nothing may block.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn step(lock: fairlock::blocking::LeaseLock) -> Result<(), fairlock::Error> {
+    /// use std::time::Duration;
+    /// use fairlock::RecordWait;
+    ///
+    /// let wait = RecordWait::Timeout(Duration::from_secs(60));
+    /// let lease = lock.acquire_in_turn("transaction-1234", Duration::from_secs(300), wait)?;
+    /// println!("{lease}"); // for the process that goes on
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn acquire_in_turn(
+        &self,
+        id: impl Into<String>,
+        span: Duration,
+        wait: RecordWait,
+    ) -> Result<Lease, Error> {
+        self.thread
+            .block_on(self.lock.acquire_in_turn(id, span, wait))?
     }
 
     /// Returns the lease under this name if it holds the lock now: [`fairlock::LeaseLock::find`](crate::LeaseLock::find).

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::guard::LockGuard;
+use super::lease_lock::LeaseLock;
 use super::thread::ClientThread;
 use crate::error::Error;
 use crate::guard;
@@ -288,6 +289,27 @@ impl Semaphore {
     /// ```
     pub fn permits(&self) -> u64 {
         self.semaphore.permits()
+    }
+
+    /// Names leases that take `permits` of these permits each: [`fairlock::Semaphore::lease_lock`](crate::Semaphore::lease_lock). Does not
+    /// block.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn start(exports: fairlock::blocking::Semaphore) -> Result<(), fairlock::Error> {
+    /// let leases = exports.lease_lock(2)?;
+    /// let lease = leases.acquire("export-4711", std::time::Duration::from_secs(3600))?;
+    /// leases.release(&lease)
+    /// # }
+    /// ```
+    pub fn lease_lock(&self, permits: u64) -> Result<LeaseLock, Error> {
+        let leases = self.semaphore.lease_lock(permits)?;
+        Ok(LeaseLock::new(leases, self.thread.clone()))
     }
 
     /// Blocks until it is this call's turn, and takes one permit.

@@ -64,6 +64,7 @@ use std::time::Duration;
 
 use crate::client::{self, HeldLocks, LockClientBuilder, ShutdownReport};
 use crate::error::Error;
+use crate::multi_lock::LockClaim;
 use crate::table::TableOptions;
 use thread::ClientThread;
 
@@ -249,7 +250,7 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if there is no name, or a name that [`fair_lock`](Self::fair_lock) would refuse.
+    /// As there.
     ///
     /// # Examples
     ///
@@ -261,9 +262,9 @@ impl LockClient {
     /// ```
     pub fn multi_lock(
         &self,
-        names: impl IntoIterator<Item: AsRef<str>>,
+        claims: impl IntoIterator<Item: Into<LockClaim>>,
     ) -> Result<MultiLock, Error> {
-        let locks = self.client.multi_lock(names)?;
+        let locks = self.client.multi_lock(claims)?;
         Ok(MultiLock::new(locks, self.thread.clone()))
     }
 

@@ -149,7 +149,9 @@ impl LockClient {
     /// ```
     pub fn lease_lock(&self, name: impl AsRef<str>) -> Result<LeaseLock, Error> {
         let name = self.name(name.as_ref(), SHARERS)?;
-        Ok(LeaseLock::new(self.inner.clone(), name))
+        let permits = name.permits().unwrap_or_default();
+        let lock = FairLock::new(self.inner.clone(), name);
+        Ok(LeaseLock::new(lock, permits))
     }
 
     /// Gives up a place of another process that cannot do so itself, for example because it was killed. That process waited at the place,

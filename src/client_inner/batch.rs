@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{Holding, Prospect, Refused, Trouble};
+use super::{Holding, Prospect, Refused, Sought, Trouble};
 use crate::error::Error;
 use crate::hold;
 use crate::name::LockName;
@@ -37,6 +37,8 @@ pub(crate) struct Caller {
     /// The most turns that the caller waits behind.
     pub(crate) limit: Option<usize>,
     pub(crate) observer: Option<WaitObserver>,
+    /// Learns of the lease that makes the wait needless.
+    pub(crate) sought: Option<Arc<Sought>>,
     /// The call, to which the span of the hold belongs.
     pub(crate) origin: Origin,
 }
@@ -79,6 +81,7 @@ struct Member {
     until: Option<Moment>,
     limit: Option<usize>,
     observer: Option<(WaitObserver, Shown)>,
+    sought: Option<Arc<Sought>>,
     origin: Origin,
     tell: oneshot::Sender<Result<Granted<Holding>, Refused>>,
 }
@@ -215,6 +218,8 @@ impl Batch {
     /// Takes in what an answer showed, and the prospect of the first member.
     pub(crate) fn saw(&self, item: &LockItem, prospect: Option<Prospect>) {
         let mut state = self.state();
+        let sought = state.members.iter().filter_map(|it| it.sought.as_ref());
+        sought.for_each(|sought| sought.looks_at(item));
         state.item = Some(Arc::new(item.clone()));
         (state.prospect, state.is_answered) = (prospect, true);
         self.tell(state);
@@ -382,6 +387,7 @@ impl State {
             until,
             limit,
             observer,
+            sought,
             origin,
         } = caller;
         let (tell, told) = oneshot::channel();
@@ -391,6 +397,7 @@ impl State {
             until,
             limit,
             observer: observer.map(|observer| (observer, Shown::default())),
+            sought,
             origin,
             tell,
         });

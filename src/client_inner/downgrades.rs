@@ -37,7 +37,7 @@ impl ClientInner {
         }
     }
 
-    async fn free(
+    pub(crate) async fn free(
         self: &Arc<Self>,
         hold: &Hold,
         keeps: u64,

@@ -9,7 +9,7 @@ use super::{Batch, ClientHandle, ClientInner};
 use crate::background::{Listed, Task};
 use crate::hold::Hold;
 use crate::slots::Ended;
-use crate::store::Failure;
+use crate::store::{Failure, LeaseTerm};
 use fairlock_protocol::moment::Moment;
 
 /// The outcome of a release, and how long it took.
@@ -21,7 +21,15 @@ pub(crate) type GivenBack = oneshot::Receiver<GiveBack>;
 
 pub(crate) struct GiveBack {
     pub(crate) started: Moment,
+    /// The lease that the hold becomes. `None` if the lock is handed off.
+    pub(crate) lease: Option<LeaseTerm>,
     pub(crate) tell: oneshot::Sender<Released>,
+}
+
+impl GiveBack {
+    pub(crate) fn is_leased_out(&self) -> bool {
+        self.lease.is_some()
+    }
 }
 
 /// A granted hold. Dropping it gives the lock back.
@@ -55,13 +63,26 @@ impl Holding {
 
     /// Gives the lock back. The receiver brings the outcome, or an error if there is no task that could do it, because its runtime is gone.
     pub(crate) fn release(&mut self) -> oneshot::Receiver<Released> {
+        self.gives_back(None)
+    }
+
+    /// Turns the hold into a lease. The receiver brings the outcome, as that of `release`.
+    pub(crate) fn lease_out(&mut self, lease: LeaseTerm) -> oneshot::Receiver<Released> {
+        self.gives_back(Some(lease))
+    }
+
+    fn gives_back(&mut self, lease: Option<LeaseTerm>) -> oneshot::Receiver<Released> {
         let (tell, told) = oneshot::channel();
         let give_back = self.give_back.take();
         self.ends();
         let started = self.inner.store.now();
         if let Some(give_back) = give_back {
             // If the task is gone, this drops `tell`, and the receiver ends with an error.
-            let _ = give_back.send(GiveBack { started, tell });
+            let _ = give_back.send(GiveBack {
+                started,
+                lease,
+                tell,
+            });
         }
         told
     }

@@ -10,6 +10,7 @@ mod holding;
 mod leaving;
 mod policies;
 mod prospect;
+mod sought;
 mod trouble;
 
 use std::fmt;
@@ -43,9 +44,10 @@ pub(crate) use claim::{Claim, Refused};
 use directory::Directory;
 pub(crate) use directory::Membership;
 pub(crate) use handle::ClientHandle;
-pub(crate) use holding::{GiveBack, GivenBack, Holding};
+pub(crate) use holding::{GiveBack, GivenBack, Holding, Released};
 pub(crate) use leaving::Departure;
 pub(crate) use prospect::Prospect;
+pub(crate) use sought::Sought;
 pub(crate) use trouble::Trouble;
 
 /// The most reads by which a client learns the time. If two answers disagree, the third tells which was wrong; and one answer may tell no
@@ -346,7 +348,13 @@ impl ClientInner {
                 self.remember(&hold.name, item.clone());
                 self.admit(&hold.name, item);
             }
-            Ok(Ended::PassedOn | Ended::KeptOn | Ended::Before(None) | Ended::NotOurs(_))
+            Ok(
+                Ended::PassedOn
+                | Ended::KeptOn
+                | Ended::LeasedOut(..)
+                | Ended::Before(None)
+                | Ended::NotOurs(_),
+            )
             | Err(_) => {}
         }
         ended
@@ -405,7 +413,7 @@ pub(crate) fn outcome(ticket: Ticket, ended: &Result<Ended, Failure>) -> Release
         },
         Ok(Ended::Before(None)) => ReleaseOutcome::Idle,
         Ok(Ended::PassedOn) => ReleaseOutcome::PassedOn,
-        Ok(Ended::KeptOn) => ReleaseOutcome::LeftToLease,
+        Ok(Ended::KeptOn | Ended::LeasedOut(..)) => ReleaseOutcome::LeftToLease,
         Ok(Ended::NotOurs(_)) => ReleaseOutcome::Gone,
         Err(_) => ReleaseOutcome::Failed,
     }

@@ -1,6 +1,8 @@
 //! A lock that a name holds for a time, across processes: nothing runs in the background.
 
+mod guards;
 mod handle;
+mod take;
 
 use std::fmt;
 use std::time::Duration;
@@ -11,16 +13,14 @@ use crate::client_inner::{ClientHandle, READS};
 use crate::config::unusable;
 use crate::error::{Error, Invalid, LossReason};
 use crate::hold;
-use crate::lock::check_attributes;
+use crate::lock::{FairLock, check_attributes};
 use crate::name::LockName;
-use crate::reclaim::Reclaim;
-use crate::slots::{Asked, Ended};
-use crate::store::{Attempt, Failure, Wish, dateless};
-use fairlock_protocol::doorway::{Seen, Sight};
-use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime};
-use fairlock_protocol::item::ItemHold;
-use fairlock_protocol::item::{At, Footing, LockItem};
-use fairlock_protocol::place::{Act, Claim, Found, Place};
+use crate::slots::Ended;
+use crate::state::Waiting;
+use crate::store::{Attempt, dateless};
+use crate::wait::RecordWait;
+use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
+use fairlock_protocol::item::{At, Footing, ItemHold, LockItem};
 use fairlock_protocol::ticket::Ticket;
 
 pub use handle::Lease;
@@ -77,18 +77,90 @@ const TRIES: u8 = 6;
 #[derive(Clone)]
 #[must_use = "naming a lock does not acquire it"]
 pub struct LeaseLock {
-    inner: ClientHandle,
-    name: LockName,
-    attributes: Attributes,
+    /// Whose turn a call waits for, if it waits.
+    lock: FairLock,
+    /// How many of the lock's permits a lease takes.
+    permits: u64,
 }
 
 impl LeaseLock {
-    pub(crate) fn new(inner: ClientHandle, name: LockName) -> Self {
-        LeaseLock {
-            inner,
-            name,
-            attributes: Attributes::default(),
-        }
+    /// Leases of this lock take so many of its permits.
+    pub(crate) fn new(lock: FairLock, permits: u64) -> Self {
+        LeaseLock { lock, permits }
+    }
+
+    /// Leases that a hold of the lock with so many permits can become.
+    pub(crate) fn of_hold(inner: &ClientHandle, name: &LockName, permits: u64) -> Self {
+        LeaseLock::new(FairLock::new(inner.clone(), name.clone()), permits)
+    }
+
+    fn inner(&self) -> &ClientHandle {
+        &self.lock.inner
+    }
+
+    fn name(&self) -> &LockName {
+        &self.lock.name
+    }
+
+    /// Whether a lease takes all permits of the lock.
+    fn is_exclusive(&self) -> bool {
+        Some(self.permits) == self.name().permits()
+    }
+
+    /// Returns a handle whose leases share the lock with other leases and with readers: each takes one permit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn step(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
+    /// let reading = locks.lease_lock("catalogue")?.shared();
+    /// let lease = reading.acquire("export-4711", std::time::Duration::from_secs(300)).await?;
+    /// // other processes read the catalogue too; none writes it
+    /// reading.release(&lease).await
+    /// # }
+    /// ```
+    pub fn shared(mut self) -> LeaseLock {
+        self.permits = 1;
+        self
+    }
+
+    /// Sets an observer for calls of the returned handle that [wait](Self::acquire_in_turn), as for those of a
+    /// [lock](FairLock::observed).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn step(lock: fairlock::LeaseLock) -> Result<(), fairlock::Error> {
+    /// let lock = lock.observed(|waiting| eprintln!("before us: {:?}", waiting.position));
+    /// let (span, wait) = (std::time::Duration::from_secs(60), fairlock::RecordWait::Infinite);
+    /// let lease = lock.acquire_in_turn("transaction-1234", span, wait).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn observed(mut self, observer: impl Fn(&Waiting) + Send + Sync + 'static) -> LeaseLock {
+        self.lock = self.lock.observed(observer);
+        self
+    }
+
+    /// Limits the queue for calls of the returned handle that [wait](Self::acquire_in_turn). If `most` callers or more already wait, the
+    /// call fails with [`Error::QueueFull`], as at a [lock](FairLock::max_waiters).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn step(lock: fairlock::LeaseLock) -> Result<(), fairlock::Error> {
+    /// let lock = lock.max_waiters(10);
+    /// let (span, wait) = (std::time::Duration::from_secs(60), fairlock::RecordWait::Infinite);
+    /// match lock.acquire_in_turn("transaction-1234", span, wait).await {
+    ///     Err(fairlock::Error::QueueFull { .. }) => {} // try again later
+    ///     other => drop(other?),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_waiters(mut self, most: usize) -> LeaseLock {
+        self.lock = self.lock.max_waiters(most);
+        self
     }
 
     /// Sets attributes that leases of the returned handle [publish about themselves](crate::FairLock::attributes) as long as they
@@ -107,7 +179,7 @@ impl LeaseLock {
         mut self,
         attributes: impl IntoIterator<Item = (N, V)>,
     ) -> LeaseLock {
-        self.attributes = Attributes::said(attributes);
+        self.lock = self.lock.attributes(attributes);
         self
     }
 
@@ -145,34 +217,58 @@ impl LeaseLock {
     /// ```
     pub async fn acquire(&self, id: impl Into<String>, span: Duration) -> Result<Lease, Error> {
         let id = id.into();
-        check_id(&id)?;
-        self.check_span(span)?;
-        check_attributes(&self.attributes)?;
-        self.in_time("acquire", self.take(id, span)).await
+        self.check_call(&id, span)?;
+        self.take_at_once(&id, span).await
     }
 
-    async fn take(&self, id: String, span: Duration) -> Result<Lease, Error> {
-        let started = self.inner.store.now();
-        self.know_the_past("acquire a lease").await?;
-        let mut seen = None;
-        for _ in 0..TRIES {
-            let own;
-            (own, seen) = Box::pin(self.inner.for_caller(self.enter(&id, span))).await?;
-            let Some((entry, is_kept)) = own else { break };
-            let lease = Lease::of(&self.name, &entry).filter(|_| is_kept);
-            match lease {
-                Some(lease) if self.is_before(lease.expires).await => return Ok(lease),
-                // A lease of this name that has expired and that no other caller has taken, or one whose item DynamoDB may delete
-                // too soon.
-                _ => match self.prolong(entry, span).await {
-                    // Another caller has taken the lock, or the item is deleted: no caller was told of this lease.
-                    Err(Error::Lost { .. }) => {}
-                    done => return done,
-                },
-            }
-        }
-        let waited = self.inner.store.now().since(started);
-        Err(hold::not_granted(&self.name, seen.as_ref(), None, waited))
+    /// Waits for this call's turn in the queue of the lock, and takes the lock under the name `id` for `span`. The lease begins when
+    /// the turn comes. Until then this client keeps the place in the queue renewed, as that of any other caller.
+    ///
+    /// Begins with what [`acquire`](Self::acquire) does: a call under a name that has the lock returns its lease, and a free lock costs
+    /// a single request. If another process waits under the same name and is granted the lock before, this call leaves the queue, and
+    /// returns that lease. So a step that is started twice works once.
+    ///
+    /// With [`RecordWait::NoWait`] it is [`acquire`](Self::acquire). With [`RecordWait::Timeout`] the time covers the whole wait, and the
+    /// call returns within seven request time-outs after it. The grant costs one request more than that of a
+    /// [`FairLock`], which turns the hold into the lease.
+    ///
+    /// # Fairness
+    ///
+    /// As [`FairLock::acquire`]: a lease, a caller with a guard and a reader stand in one queue.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives up the place in the queue in the background. It leaves it open whether a lease that was just granted has
+    /// begun: ask again with the same name, or [find](Self::find) it.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire) and [`FairLock::acquire`]. If the request that turns the hold into a lease had no answer, the error is
+    /// [`Error::Unavailable`], and a call under the same name finds the lease, if there is one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn step(lock: fairlock::LeaseLock) -> Result<(), fairlock::Error> {
+    /// use std::time::Duration;
+    /// use fairlock::RecordWait;
+    ///
+    /// let wait = RecordWait::Timeout(Duration::from_secs(60));
+    /// let lease = lock.acquire_in_turn("transaction-1234", Duration::from_secs(300), wait).await?;
+    /// println!("{lease}"); // for the process that goes on
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn acquire_in_turn(
+        &self,
+        id: impl Into<String>,
+        span: Duration,
+        wait: RecordWait,
+    ) -> Result<Lease, Error> {
+        let id = id.into();
+        self.check_call(&id, span)?;
+        self.lock.check_call(wait)?;
+        self.take_in_turn(&id, span, wait).await
     }
 
     /// Returns the lease under this name if it holds the lock now. That includes an expired lease, as long as no other caller has
@@ -198,8 +294,8 @@ impl LeaseLock {
     /// ```
     pub async fn find(&self, id: &str) -> Result<Option<Lease>, Error> {
         let item = self.in_time("find", self.read()).await?;
-        let holder = item.and_then(|item| item.holder().cloned());
-        Ok(holder.and_then(|holder| Lease::of(&self.name, &holder).filter(|it| it.id == id)))
+        let found = item.as_ref().and_then(|item| lease_of(item, id));
+        Ok(found.and_then(|entry| Lease::of(self.name(), entry)))
     }
 
     /// Extends the lease to `by` from now. Never shortens it: another process may rely on the later expiry. Two requests, and one
@@ -263,26 +359,31 @@ impl LeaseLock {
     }
 
     async fn give_back(&self, lease: &Lease) -> Result<(), Error> {
-        let permits = self.name.permits().unwrap_or_default();
-        let attempt = Attempt::new(lease.nonce, 1, permits);
+        let (inner, name) = (self.inner(), self.name());
+        let attempt = Attempt::new(lease.nonce, 1, self.permits);
+        // Where such a lease stands, unless the number of permits was changed: the refusal shows where it is.
+        let at = match self.is_exclusive() {
+            true => At::Slot(0),
+            false => At::Sharer(lease.nonce),
+        };
         let held = ItemHold {
             footing: Footing {
-                at: At::Slot(0),
+                at,
                 ticket: lease.ticket,
                 expires_at: 0,
             },
-            permits,
+            permits: self.permits,
         };
-        let policy = self.inner.policy_of_few(self.inner.closed.clone());
-        let slots = self.inner.slots(&self.name, &policy);
-        let ended = Box::pin(self.inner.for_caller(slots.release(&attempt, held))).await?;
+        let policy = inner.policy_of_few(inner.closed.clone());
+        let slots = inner.slots(name, &policy);
+        let ended = Box::pin(inner.for_caller(slots.release(&attempt, held))).await?;
         match ended {
             Ended::HandedOff(item) => {
-                self.inner.saw(&self.name, &item);
-                self.inner.admit(&self.name, &item);
+                inner.saw(name, &item);
+                inner.admit(name, &item);
                 Ok(())
             }
-            Ended::PassedOn | Ended::KeptOn => Ok(()),
+            Ended::PassedOn | Ended::KeptOn | Ended::LeasedOut(..) => Ok(()),
             // The request that had no answer released it, unless the lease had expired and others could end it.
             Ended::Before(_) if self.is_before(lease.expires).await => Ok(()),
             Ended::Before(item) | Ended::NotOurs(item) => {
@@ -298,7 +399,7 @@ impl LeaseLock {
         verb: &'static str,
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        let (inner, started) = (&self.inner, self.inner.store.now());
+        let (inner, started) = (self.inner(), self.inner().store.now());
         tokio::select! {
             biased;
             done = Box::pin(work) => done,
@@ -309,86 +410,24 @@ impl LeaseLock {
         }
     }
 
-    /// Returns the entry that holds the lock under this name, and whether its item stays for long enough. Returns the item too,
-    /// which is in the way if there is no such entry.
-    ///
-    /// An attempt that was refused may still get the lock, by a request that is under way. The lease is then found by its name.
-    /// The client does not give it up when it sees it: this process or another may have asked again under that name, and been
-    /// told that it holds the lease.
-    async fn enter(
-        &self,
-        id: &str,
-        lease: Duration,
-    ) -> Result<(Option<(Entry, bool)>, Option<LockItem>), Failure> {
-        let policy = self.inner.policy_of_few(self.inner.closed.clone());
-        let slots = self.inner.slots(&self.name, &policy);
-        let permits = self.name.permits().unwrap_or_default();
-        // No task renews a place in the queue here, so the claim is for a free lock only.
-        let wish = Wish {
-            most: Ticket::new(u64::MAX),
-            waits: false,
-            stays_until: None,
-        };
-        let mut place = Place::new(Claim {
-            waits: false,
-            shares: false,
-            max_tries: TRIES,
-        });
-        let (mut act, mut seen) = (place.sets_out(Seen::Unknown), None);
-        loop {
-            let attempt = self.attempt(permits, id, lease);
-            let asked = match (act, seen) {
-                (Act::Enter, _) => slots.enter(&attempt, wish).await?,
-                (Act::EnterOver, Some(item)) => slots.enter_over(&attempt, &item).await?,
-                (Act::Clear, Some(item)) => {
-                    let mut way = Reclaim::of(slots.store, &self.name, &policy, permits, item);
-                    act = way.run(&mut place, |_, item| self.sight(item)).await?;
-                    seen = Some(way.snapshot.item);
-                    continue;
-                }
-                (_, seen) => return Ok((self.own(id, seen.as_ref()), seen)),
-            };
-            let found;
-            (found, seen) = shown(asked, &attempt);
-            let sight = seen.as_ref().map_or(Seen::Nobody, |item| self.sight(item));
-            act = place.asked(found, sight);
-        }
-    }
-
-    fn sight(&self, item: &LockItem) -> Seen {
-        let permits = self.name.permits().unwrap_or_default();
-        Seen::Item(Sight::of(item, permits, self.inner.store.config().slots))
-    }
-
-    /// Returns the entry that holds the lock under this name, and whether its item stays for long enough.
-    fn own(&self, id: &str, seen: Option<&LockItem>) -> Option<(Entry, bool)> {
-        let item = seen?;
-        let own = item.holder().filter(|holder| is_of(holder, id))?;
-        Some((own.clone(), self.inner.store.is_kept(item.expires_at)))
-    }
-
-    fn attempt(&self, permits: u64, id: &str, lease: Duration) -> Attempt {
-        let attempt = self.inner.attempt(1, permits);
-        let attempt = attempt.described(&self.attributes);
-        attempt.lasting(id.to_owned(), lease)
-    }
-
     /// Each further round of the loop means that another caller has extended the lease meanwhile.
-    async fn prolong(&self, mut seen: Entry, by: Duration) -> Result<Lease, Error> {
-        let policy = self.inner.policy_of_few(CancellationToken::new());
+    async fn prolong(&self, seen: (At, Entry), by: Duration) -> Result<Lease, Error> {
+        let (inner, name) = (self.inner(), self.name());
+        let policy = inner.policy_of_few(CancellationToken::new());
+        let (mut at, mut seen) = seen;
         loop {
             let past = self.know_the_past("extend a lease").await?;
-            let extend = || self.inner.store.extend(&self.name, &seen, by, past);
-            let extended = self.inner.store.retry(&policy, extend);
-            let answer = Box::pin(self.inner.for_caller(extended)).await?.value;
+            let extend = || inner.store.extend(name, (at, &seen), by, past);
+            let extended = inner.store.retry(&policy, extend);
+            let answer = Box::pin(inner.for_caller(extended)).await?.value;
             let is_done = answer.is_applied();
-            let expires = Lease::of(&self.name, &seen).map(|lease| lease.expires);
+            let expires = Lease::of(name, &seen).map(|lease| lease.expires);
             let shown = answer.shown();
-            seen = self
+            (at, seen) = self
                 .holder_of(seen.nonce, seen.ticket, expires, shown)
                 .await?;
             if is_done {
-                return match Lease::of(&self.name, &seen) {
+                return match Lease::of(name, &seen) {
                     Some(lease) => Ok(lease),
                     None => Err(self.lost(seen.ticket, None, None).await),
                 };
@@ -402,29 +441,30 @@ impl LeaseLock {
         ticket: Ticket,
         expires: Option<ServerTime>,
         item: Option<LockItem>,
-    ) -> Result<Entry, Error> {
-        let holder = item.as_ref().and_then(LockItem::holder);
-        match holder.filter(|holder| holder.nonce == nonce && holder.ticket == ticket) {
-            Some(holder) => Ok(holder.clone()),
+    ) -> Result<(At, Entry), Error> {
+        let hold = item.as_ref().and_then(|item| item.hold_of(nonce, ticket));
+        match hold {
+            Some((at, entry)) => Ok((at, entry.clone())),
             None => Err(self.lost(ticket, expires, item).await),
         }
     }
 
     /// Returns a time at which a lease may begin. Reads the lock to learn it, if no answers have told it lately.
-    async fn know_the_past(&self, verb: &'static str) -> Result<ServerTime, Error> {
-        let (store, started) = (&self.inner.store, self.inner.store.now());
+    pub(crate) async fn know_the_past(&self, verb: &'static str) -> Result<ServerTime, Error> {
+        let store = &self.inner().store;
+        let started = store.now();
         self.ask_for_the_time(|| store.past().is_some()).await?;
         let waited = store.now().since(started);
         store.past().ok_or_else(|| match store.is_told_no_time() {
             true => dateless(verb).into_error(&store.config().table, waited),
-            false => self.inner.unavailable(verb, waited, DISCORD),
+            false => self.inner().unavailable(verb, waited, DISCORD),
         })
     }
 
     /// Whether `then` is still to come. Returns `false` where nothing tells, which costs the caller no more than an error that
     /// says less.
     async fn is_before(&self, then: ServerTime) -> bool {
-        let store = &self.inner.store;
+        let store = &self.inner().store;
         let asked = self.ask_for_the_time(|| store.knows_the_date()).await;
         asked.is_ok() && store.is_before(then)
     }
@@ -433,7 +473,7 @@ impl LeaseLock {
     /// answer tells any time.
     async fn ask_for_the_time(&self, is_known: impl Fn() -> bool) -> Result<(), Error> {
         for read in 0..MAX_READS {
-            if is_known() || read >= READS && self.inner.store.is_told_no_time() {
+            if is_known() || read >= READS && self.inner().store.is_told_no_time() {
                 break;
             }
             self.read().await?;
@@ -442,14 +482,15 @@ impl LeaseLock {
     }
 
     async fn read(&self) -> Result<Option<LockItem>, Error> {
-        let policy = self.inner.policy_of_few(self.inner.closed.clone());
-        let read = || self.inner.store.read_lock(&self.name);
-        let read = self.inner.store.retry(&policy, read);
-        Ok(Box::pin(self.inner.for_caller(read)).await?.value)
+        let inner = self.inner();
+        let policy = inner.policy_of_few(inner.closed.clone());
+        let read = || inner.store.read_lock(self.name());
+        let read = inner.store.retry(&policy, read);
+        Ok(Box::pin(inner.for_caller(read)).await?.value)
     }
 
     /// No task renews the item's TTL while the lease lasts, so the lease must end before DynamoDB may delete the item.
-    fn check_span(&self, lease: Duration) -> Result<(), Invalid> {
+    pub(crate) fn check_span(&self, lease: Duration) -> Result<(), Invalid> {
         let setting = "the time of a lease";
         if lease < SHORTEST {
             return Err(Invalid::TooShort {
@@ -459,7 +500,7 @@ impl LeaseLock {
                 bound_value: SHORTEST,
             });
         }
-        let kept = self.inner.store.config().idle_retention / 2;
+        let kept = self.inner().store.config().idle_retention / 2;
         let (bound, bound_value) = match kept < LONGEST {
             true => ("half of the idle retention", kept),
             false => ("the longest lease", LONGEST),
@@ -489,14 +530,20 @@ impl LeaseLock {
             (evicted, _) => evicted,
         };
         Error::Lost {
-            lock: self.name.to_string(),
+            lock: self.name().to_string(),
             ticket,
             reason,
         }
     }
 
+    fn check_call(&self, id: &str, span: Duration) -> Result<(), Invalid> {
+        check_id(id)?;
+        self.check_span(span)?;
+        check_attributes(self.lock.said())
+    }
+
     fn check(&self, lease: &Lease) -> Result<(), Invalid> {
-        if lease.lock == self.name.lock() {
+        if lease.lock == self.name().lock() {
             Ok(())
         } else {
             Err(unusable(
@@ -508,26 +555,16 @@ impl LeaseLock {
     }
 }
 
-/// Where an answer shows an attempt's place, and the item that it shows.
-fn shown(asked: Asked, attempt: &Attempt) -> (Found, Option<LockItem>) {
-    match asked {
-        Asked::Taken(taken) => {
-            let item = taken.answer.value;
-            let found = item.position_of_place(attempt.nonce, taken.ticket).into();
-            (found, Some(item))
-        }
-        Asked::Busy(item) => (Found::Nowhere, item),
-    }
-}
-
-fn is_of(entry: &Entry, id: &str) -> bool {
-    entry.id.as_deref() == Some(id)
+/// The first of the holds that an item shows as leases with this id, and the entry of it.
+fn lease_of<'a>(item: &'a LockItem, id: &str) -> Option<&'a Entry> {
+    item.holders()
+        .find(|holder| holder.id.as_deref() == Some(id))
 }
 
 impl fmt::Debug for LeaseLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeaseLock")
-            .field("lock", &self.name.lock())
+            .field("lock", &self.name().lock())
             .finish_non_exhaustive()
     }
 }

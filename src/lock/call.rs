@@ -41,6 +41,7 @@ impl<'a> Call<'a> {
             inner,
             name,
             observer,
+            sought,
             max_waiters,
             attributes,
             bounds,
@@ -51,11 +52,13 @@ impl<'a> Call<'a> {
             until: until.filter(|_| waits),
             limit: *max_waiters,
             observer: observer.clone(),
+            sought: sought.clone(),
             origin: origin.clone(),
         };
         // A call that waits for all permits may join a batch of this client. A call with attributes may not, because a batch is
-        // shown as one participant. Nor may a call with bounds, because the callers of a batch share a lease.
-        let is_plain = attributes.is_empty() && bounds.is_unbounded();
+        // shown as one participant. Nor may a call with bounds, because the callers of a batch share a lease, or a call whose hold becomes a
+        // lease.
+        let is_plain = attributes.is_empty() && bounds.is_unbounded() && sought.is_none();
         let is_for_batches = waits && Some(permits) == name.permits() && is_plain;
         let (batch, (number, receiver), doorway_turn) = if is_for_batches {
             inner.join_batch(name, caller)

@@ -3,6 +3,7 @@
 //!
 //! `docs/multi-lock.md` says why the order is enough, and why the same ticket on each lock is not.
 
+mod claim;
 mod guard;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ use crate::state::Waiting;
 use crate::wait::RecordWait;
 use fairlock_protocol::moment::Moment;
 
+pub use claim::LockClaim;
 pub use guard::MultiLockGuard;
 
 /// What is left of a time-out that has all but ended.
@@ -67,8 +69,8 @@ type Tell = oneshot::Sender<Result<Granted<MultiLockGuard>, Error>>;
 #[must_use = "naming locks does not acquire them"]
 pub struct MultiLock {
     inner: ClientHandle,
-    /// In the order in which they are taken.
-    locks: Vec<FairLock>,
+    /// In the order in which they are taken, each with how many of its permits a call asks for.
+    locks: Vec<(FairLock, u64)>,
     /// Learns of each lock that is taken. Each lock tells it of the wait by itself.
     observer: Option<Observer>,
 }
@@ -77,12 +79,15 @@ pub struct MultiLock {
 type Observer = Arc<dyn Fn(&str, &Waiting) + Send + Sync>;
 
 impl LockClient {
-    /// Names several locks, to be held all or none; sends nothing. The order in which they are named makes no difference. A lock
-    /// that is named twice is one lock: the two accounts of a transfer may be the same.
+    /// Names several locks, to be held all or none; sends nothing. A name stands for the lock alone; a [`LockClaim`] may also say that the
+    /// lock is shared, or that permits of a semaphore are taken. The order in which they are named makes no difference. A lock
+    /// that is named twice is one lock: the two accounts of a transfer may be the same. A lock that is to be shared and to be held
+    /// alone is held alone.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if there is no name, or a name that [`fair_lock`](Self::fair_lock) would refuse.
+    /// [`Error::Invalid`] if there is no name, or a name or a number of permits that [`fair_lock`](Self::fair_lock) or
+    /// [`semaphore`](Self::semaphore) would refuse. Also if a semaphore is named twice with different permits.
     ///
     /// # Examples
     ///
@@ -95,19 +100,24 @@ impl LockClient {
     /// ```
     pub fn multi_lock(
         &self,
-        names: impl IntoIterator<Item: AsRef<str>>,
+        claims: impl IntoIterator<Item: Into<LockClaim>>,
     ) -> Result<MultiLock, Error> {
-        let mut locks = BTreeMap::new();
-        for name in names {
-            let lock = self.fair_lock(name)?;
-            locks.insert(lock.name.clone(), lock);
+        let mut one_each: BTreeMap<String, LockClaim> = BTreeMap::new();
+        for claim in claims {
+            let claim = claim.into();
+            let claim = match one_each.remove(claim.name()) {
+                Some(other) => other.joined(claim)?,
+                None => claim,
+            };
+            one_each.insert(claim.name().to_owned(), claim);
         }
-        if locks.is_empty() {
+        if one_each.is_empty() {
             return Err(Invalid::NoNames.into());
         }
+        let locks = one_each.values().map(|claim| claim.lock(self));
         Ok(MultiLock {
             inner: self.inner.clone(),
-            locks: locks.into_values().collect(),
+            locks: locks.collect::<Result<_, _>>()?,
             observer: None,
         })
     }
@@ -124,7 +134,7 @@ impl MultiLock {
     /// # }
     /// ```
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.locks.iter().map(FairLock::name)
+        self.locks.iter().map(|(lock, _)| lock.name())
     }
 
     /// Sets an observer for the waiting calls of the returned handle. It gets the name of the lock that the call asks for, and what the
@@ -159,8 +169,13 @@ impl MultiLock {
             let (name, observer) = (lock.name().to_owned(), Arc::clone(&observer));
             lock.observed(move |waiting| observer(&name, waiting))
         };
-        self.locks = self.locks.into_iter().map(observed).collect();
-        self.observer = Some(observer);
+        self.observer = Some(Arc::clone(&observer));
+        self.each(observed)
+    }
+
+    fn each(mut self, set: impl Fn(FairLock) -> FairLock) -> MultiLock {
+        let each = self.locks.into_iter();
+        self.locks = each.map(|(lock, permits)| (set(lock), permits)).collect();
         self
     }
 
@@ -175,10 +190,8 @@ impl MultiLock {
     /// accounts.acquire(fairlock::RecordWait::Infinite).await?.release().await
     /// # }
     /// ```
-    pub fn max_hold(mut self, most: Duration) -> MultiLock {
-        let limited = |lock: FairLock| lock.max_hold(most);
-        self.locks = self.locks.into_iter().map(limited).collect();
-        self
+    pub fn max_hold(self, most: Duration) -> MultiLock {
+        self.each(|lock| lock.max_hold(most))
     }
 
     /// Keeps each of the locks for this long at least, as [`FairLock::min_hold`] does. The time of each lock counts from its own grant. Locks
@@ -192,10 +205,8 @@ impl MultiLock {
     /// jobs.acquire(fairlock::RecordWait::Infinite).await?.release().await
     /// # }
     /// ```
-    pub fn min_hold(mut self, least: Duration) -> MultiLock {
-        let kept = |lock: FairLock| lock.min_hold(least);
-        self.locks = self.locks.into_iter().map(kept).collect();
-        self
+    pub fn min_hold(self, least: Duration) -> MultiLock {
+        self.each(|lock| lock.min_hold(least))
     }
 
     /// Returns a handle whose calls read each lock once before they write to it, as [`FairLock::read_first`] does.
@@ -209,9 +220,8 @@ impl MultiLock {
     /// guard.release().await
     /// # }
     /// ```
-    pub fn read_first(mut self) -> MultiLock {
-        self.locks = self.locks.into_iter().map(FairLock::read_first).collect();
-        self
+    pub fn read_first(self) -> MultiLock {
+        self.each(FairLock::read_first)
     }
 
     /// Waits for this call's turn at each of the locks, in the order of their names, and takes all of them, or none.
@@ -271,7 +281,10 @@ impl MultiLock {
             let ended = self.take_behind(time).await;
             let granted = ended.map_err(|error| in_all(error, time.waited(&self.inner)))?;
             let Some(guard) = granted.take() else {
-                return Err(hold::untaken(&self.locks[0].name, time.waited(&self.inner)));
+                return Err(hold::untaken(
+                    &self.locks[0].0.name,
+                    time.waited(&self.inner),
+                ));
             };
             match guard.loss() {
                 Some(lost) => self.begin_again(guard, &lost, time).await?,
@@ -286,7 +299,7 @@ impl MultiLock {
         let stop = CancellationToken::new();
         let _stops_when_dropped = stop.clone().drop_guard();
         let taking = self.clone().take_and_tell(time, stop, tell);
-        let first = &self.locks[0].name;
+        let first = &self.locks[0].0.name;
         self.inner.spawn_then(first, None, Task::Acquire, taking);
         let clock = &self.inner.store.config().clock;
         let late = time.ends_late(&self.inner).map(|late| late + STANDSTILL);
@@ -353,8 +366,11 @@ impl MultiLock {
         if time.is_over(&self.inner) {
             let late = time.ends_late(&self.inner);
             self.inner.let_go(guard.release(), late).await;
-            let known = self.locks.iter().find(|known| known.name() == lost.lock);
-            let FairLock { name, .. } = known.unwrap_or(&self.locks[0]);
+            let known = self
+                .locks
+                .iter()
+                .find(|(known, _)| known.name() == lost.lock);
+            let (FairLock { name, .. }, _) = known.unwrap_or(&self.locks[0]);
             let waited = time.waited(&self.inner);
             return Err(hold::not_granted(name, None, None, waited));
         }
@@ -434,7 +450,7 @@ impl MultiLock {
         let mut taken = MultiLockGuard {
             guards: Vec::with_capacity(self.locks.len()),
         };
-        for lock in &self.locks {
+        for (lock, permits) in &self.locks {
             // The lock before this one came after the time had ended, so this one is not asked for any more.
             if !taken.guards.is_empty() && time.is_over(inner) {
                 let error = hold::not_granted(&lock.name, None, None, time.waited(inner));
@@ -452,7 +468,7 @@ impl MultiLock {
             let granted = tokio::select! {
                 biased;
                 lost = time.or_never(inner, lost) => return Taken::Part(taken, lost),
-                granted = lock.acquire(time.left(inner)) => granted,
+                granted = lock.acquire_permits(*permits, time.left(inner)) => granted,
             };
             match granted {
                 Ok(guard) => {

@@ -26,6 +26,16 @@ pub(crate) struct Wish {
     pub(crate) stays_until: Option<u64>,
 }
 
+/// What a lease says that a hold becomes.
+#[derive(Clone, Debug)]
+pub(crate) struct LeaseTerm {
+    /// The name under which any process finds it.
+    pub(crate) id: Arc<str>,
+    pub(crate) span: Duration,
+    /// A time that has passed, by DynamoDB's clock.
+    pub(crate) past: ServerTime,
+}
+
 pub(super) type Answer = Result<Timed<Write<LockItem>>, Failure>;
 
 impl Store {
@@ -236,18 +246,33 @@ impl Store {
         }
     }
 
-    /// Extends the holder's lease to `by` from now, and never shortens it. Now is no earlier than `past`.
+    /// Turns a hold into a lease.
+    pub(crate) async fn lease_out(
+        &self,
+        name: &LockName,
+        attempt: &Attempt,
+        footing: Footing,
+        term: &LeaseTerm,
+    ) -> Answer {
+        let now = self.server.past().unwrap_or(term.past);
+        let until = (attempt.next_beat(), term.span, now);
+        let place = (attempt.nonce, footing);
+        let write = LockWrite::lease_out(all_of(name), place, until, Arc::clone(&term.id));
+        self.write_keeping(name, write, self.expiry()).await
+    }
+
+    /// Extends a lease to `by` from now, and never shortens it. Now is no earlier than `past`.
     pub(crate) async fn extend(
         &self,
         name: &LockName,
-        entry: &Entry,
+        (at, entry): (At, &Entry),
         by: Duration,
         past: ServerTime,
     ) -> Answer {
         let now = self.server.past().unwrap_or(past);
         let end = entry.renewed_at.map(|renewed| renewed.0 + entry.lease);
         let left = end.unwrap_or_default().saturating_sub(now.0);
-        let write = LockWrite::extend(all_of(name), entry, by.max(left), now);
+        let write = LockWrite::extend(all_of(name), (at, entry), by.max(left), now);
         self.write_keeping(name, write, self.expiry()).await
     }
 

@@ -53,7 +53,7 @@ pub(crate) use dating::lacks_a_date;
 use denials::Denials;
 pub(crate) use exchange::ask;
 pub(crate) use failure::{Failure, Kind, Refusal, answered, refusal};
-pub(crate) use lock_item::Wish;
+pub(crate) use lock_item::{LeaseTerm, Wish};
 pub(crate) use probe::Operation;
 pub(crate) use reach::{News, Reach};
 pub(crate) use retry_policy::{Limit, RetryPolicy};

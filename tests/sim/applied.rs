@@ -7,9 +7,10 @@ use crate::shown::{Shown, number};
 use fairlock_testkit::verbs::verb;
 
 /// Writes that only a holder sends.
-const ACTS: [&str; 7] = [
+const ACTS: [&str; 8] = [
     "renew hold",
     "renew share",
+    "lease out",
     "extend",
     "release",
     "downgrade",

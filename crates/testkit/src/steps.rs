@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// What the request of a step contains, and the requests of the steps after it do not.
-const MARKS: [(&str, &str); 28] = [
+const MARKS: [(&str, &str); 29] = [
     ("date", ".#renewed_at)"),
     ("date", "#drawn_at)"),
     ("enter", "if_not_exists(#last, :start)"),
@@ -16,10 +16,11 @@ const MARKS: [(&str, &str); 28] = [
     ("draw", "#last = #last + :tickets"),
     ("fill", "#watermark = :upto, #"),
     ("settle", "#watermark = :upto"),
+    ("lease out", ".#id = :id"),
     ("renew hold", "#beat = :beat, #slots[0]"),
     ("renew share", "#beat = :beat, #sharers"),
     ("renew slot", "#beat = :beat, #slots["),
-    ("extend", "#slots[0].#beat + :one"),
+    ("extend", ".#beat + :one"),
     ("renew row", "#beat = :beat, #entry"),
     ("leave", "#departures = #departures + :one"),
     ("void dead", "#entry.#beat = :beat"),

@@ -76,6 +76,37 @@ fn whoever_of_a_batch_goes_while_it_comes_into_the_queue_the_others_have_their_t
     }
 }
 
+/// A lease is of one hold. So the place is no longer the batch's, and the others wait for their turns behind all who came before.
+#[test]
+fn a_hold_of_a_batch_that_becomes_a_lease_sends_the_others_to_the_end_of_the_queue() {
+    for place in [Place::Slot, Place::Row] {
+        virtual_time(async {
+            let mut queue = BatchQueue::with(place, [INFINITE; 3]).await;
+            let other = waits(&queue.lab, &queue.other).await;
+            queue.comes_to_the_batch().await;
+            let members = std::mem::take(&mut queue.members);
+            let [first, second, third] = <[_; 3]>::try_from(members).unwrap_or_else(|_| panic!());
+            let guard = granted(first).await;
+            let (ticket, minute) = (guard.ticket(), 60 * SECOND);
+            let lease = guard.into_lease("job", minute).await.unwrap();
+            assert!(lease.ticket() >= ticket);
+            queue.lab.settle().await;
+            assert!(!other.is_finished() && !second.is_finished());
+            let leases = queue.other.locks.lease_lock("a").unwrap();
+            leases.release(&lease).await.unwrap();
+            let other = other.await.unwrap();
+            assert!(other.ticket() > lease.ticket() && !second.is_finished());
+            other.release().await.unwrap();
+            let second = granted(second).await;
+            assert!(!third.is_finished() && second.is_held());
+            second.release().await.unwrap();
+            granted(third).await.release().await.unwrap();
+            queue.lab.settle().await;
+            assert_eq!(queue.lab.items("a").await, ["fairlock/#lock"]);
+        });
+    }
+}
+
 #[test]
 fn one_whose_time_is_over_is_told_its_place_and_the_others_wait_on() {
     virtual_time(async {

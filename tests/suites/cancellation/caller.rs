@@ -12,7 +12,7 @@ use std::time::Duration;
 use fairlock::{Error, FairLock, Lease, LockClient, LockGuard, RecordWait};
 use tokio::time::sleep;
 
-use super::scene::{ALL, Act, Scene, Step};
+use super::scene::{ALL, Act, LONG, Scene, Step};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The lease of a lock that a name holds.
@@ -89,10 +89,19 @@ pub(crate) async fn leases(locks: &LockClient) -> Result<Lease, Error> {
 }
 
 async fn has_leased(locks: &LockClient, step: Step, holds: Duration) {
-    let (lock, lease) = (locks.lease_lock("a").unwrap(), leases(locks).await.unwrap());
+    let lock = locks.lease_lock("a").unwrap();
+    let lease = match step {
+        Step::InTurn => lock.acquire_in_turn("one", LEASED, LONG).await,
+        Step::FromGuard => {
+            let guard = asks(locks, ALL, LONG).await.unwrap();
+            guard.into_lease("one", LEASED).await
+        }
+        Step::Acquire | Step::Extend | Step::Release => leases(locks).await,
+    };
+    let lease = lease.unwrap();
     sleep(holds).await;
     match step {
-        Step::Acquire => {}
+        Step::Acquire | Step::InTurn | Step::FromGuard => {}
         Step::Extend => drop(lock.extend(&lease, LEASED).await.unwrap()),
         Step::Release => lock.release(&lease).await.unwrap(),
     }

@@ -1,8 +1,8 @@
-//! Every request of a lock that a name holds for a time. No background task runs for it, so a lease may be left behind.
+//! Every request of a lock that a name holds for a time. No background task runs for a lease, so a lease may be left behind.
 
 use super::scene::{ALL, Act, Event, Scene, Step, Who, scene};
-use Event::{Comes, Die};
-use Who::{Gap, Mortal};
+use Event::{Comes, Die, Release};
+use Who::{Gap, Live, Mortal};
 
 const fn lease(what: &'static str, verb: &'static str, queue: &'static [Who], step: Step) -> Scene {
     scene(what, verb, queue).act(Act::Lease(step))
@@ -16,6 +16,17 @@ pub(crate) const LEASES: &[Scene] = &[
         .after(&[(2_000, Die)])
         .comes(60),
     lease("over the settled", "enter over", &[Gap], Step::Acquire).comes(60),
+    lease("behind a holder", "enter known", &[Live], Step::InTurn).after(&[(3_000, Release)]),
+    lease("a turn that comes", "lease out", &[Live], Step::InTurn).after(&[(3_000, Release)]),
+    lease("behind a dead holder", "lease out", &[Mortal], Step::InTurn).after(&[(2_000, Die)]),
+    lease("a guard", "lease out", &[], Step::FromGuard),
+    lease(
+        "a guard after a turn",
+        "lease out",
+        &[Live],
+        Step::FromGuard,
+    )
+    .after(&[(3_000, Release)]),
     lease("extending", "extend", &[], Step::Extend),
     lease("releasing", "release", &[], Step::Release),
     lease("releasing before a writer", "release", &[], Step::Release)
@@ -30,6 +41,10 @@ pub(crate) const ASKED_AGAIN: &[Scene] = &[
     lease("over the settled", "enter over", &[Gap], Step::Acquire)
         .comes(60)
         .asked_again(),
+    lease("a turn that comes", "lease out", &[Live], Step::InTurn)
+        .after(&[(3_000, Release)])
+        .asked_again(),
+    lease("a guard", "lease out", &[], Step::FromGuard).asked_again(),
     lease("extending", "extend", &[], Step::Extend).asked_again(),
     lease("releasing", "release", &[], Step::Release).asked_again(),
 ];

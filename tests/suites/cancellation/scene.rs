@@ -95,6 +95,10 @@ pub(crate) enum Act {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Acquire,
+    /// Waits for its turn.
+    InTurn,
+    /// Waits for its turn as any caller, and turns its guard into a lease.
+    FromGuard,
     /// Extends a lease that it holds.
     Extend,
     Release,
@@ -105,7 +109,7 @@ impl Act {
     pub(crate) fn has_lock(self) -> bool {
         match self {
             Act::Acquire | Act::AcquireTogether | Act::Leave(_) => false,
-            Act::Lease(step) => step != Step::Acquire,
+            Act::Lease(step) => matches!(step, Step::Extend | Step::Release),
             Act::Hold | Act::Release | Act::DropGuard => true,
             Act::Downgrade | Act::SetData | Act::ClearData => true,
         }

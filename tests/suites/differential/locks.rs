@@ -49,7 +49,10 @@ pub(crate) enum LockKind {
     RenewUnderLater,
     RenewUndated,
     RenewKeeping,
+    LeaseOut,
+    LeaseOutSharer,
     Extend,
+    ExtendSharer,
     Downgrade,
     DowngradeSharer,
     PassOn,
@@ -64,7 +67,7 @@ pub(crate) enum LockKind {
 }
 
 impl LockKind {
-    pub(crate) const ALL: [LockKind; 50] = [
+    pub(crate) const ALL: [LockKind; 53] = [
         LockKind::Enter,
         LockKind::EnterKnown,
         LockKind::EnterFree,
@@ -103,7 +106,10 @@ impl LockKind {
         LockKind::RenewUnderLater,
         LockKind::RenewUndated,
         LockKind::RenewKeeping,
+        LockKind::LeaseOut,
+        LockKind::LeaseOutSharer,
         LockKind::Extend,
+        LockKind::ExtendSharer,
         LockKind::Downgrade,
         LockKind::DowngradeSharer,
         LockKind::PassOn,
@@ -384,12 +390,17 @@ fn rest(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
     };
     let left = 1 + some.upto(1);
     Some(match kind {
-        LockKind::Extend => LockWrite::extend(permits, seen.holder()?, some.span(), date),
+        LockKind::LeaseOut | LockKind::LeaseOutSharer => {
+            let (nonce, held) = held(hold_of(&holds, kind == LockKind::LeaseOutSharer))?;
+            let until = (1 + some.upto(2), some.span(), date);
+            LockWrite::lease_out(permits, (nonce, held.footing), until, "lease".into())
+        }
+        LockKind::Extend | LockKind::ExtendSharer => {
+            let (at, entry) = hold_of(&holds, kind == LockKind::ExtendSharer)?;
+            LockWrite::extend(permits, (at, &entry), some.span(), date)
+        }
         LockKind::Downgrade | LockKind::DowngradeSharer => {
-            let is_it = |(at, _): &&(At, Entry)| {
-                matches!(at, At::Sharer(_)) == (kind == LockKind::DowngradeSharer)
-            };
-            let (nonce, held) = held(holds.iter().find(is_it).cloned())?;
+            let (nonce, held) = held(hold_of(&holds, kind == LockKind::DowngradeSharer))?;
             // A holder of one permit keeps it, which is no downgrade.
             let keeps = 1 + some.upto(held.permits.checked_sub(2)?);
             LockWrite::downgrade(permits, nonce, held, keeps)
@@ -432,6 +443,13 @@ fn rest(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
         }
         _ => return None,
     })
+}
+
+/// The first of the sharers among some holds, or of the others.
+fn hold_of(holds: &[(At, Entry)], shares: bool) -> Option<(At, Entry)> {
+    let mut holds = holds.iter();
+    let first = holds.find(|(at, _)| matches!(at, At::Sharer(_)) == shares);
+    first.cloned()
 }
 
 /// The entries on the item, and their positions.

@@ -7,9 +7,9 @@
 use std::time::Duration;
 
 use fairlock::embedded::{Fault, When};
-use fairlock::{Error, Finding, Lease, LeaseLock};
+use fairlock::{Error, Finding, Lease, LeaseLock, RecordWait};
 
-use super::place::{Place, SECOND, granted};
+use super::place::{Place, SECOND, granted, until};
 use fairlock_testkit::lab::{Host, acquire};
 use fairlock_testkit::verbs::meets;
 
@@ -84,5 +84,38 @@ pub(crate) async fn a_lease_that_is_over_is_passed_by_who_waits(place: &Place) {
     let next = granted(place.waits_behind(0, &place.host()).await).await;
     assert!(next.ticket() > lease.ticket());
     next.release().await.unwrap();
+    place.comes_to_rest().await;
+}
+
+/// Leases whose callers waited in the queue, one by one and beside each other, and guards that became leases.
+pub(crate) async fn leases_are_granted_in_turn_and_permits_are_leased(place: &Place) {
+    if !tells_the_time(place).await {
+        return;
+    }
+    let [a, b, c] = [(); 3].map(|()| place.host());
+    let guard = acquire(&a).await;
+    let lock = named(&b);
+    let waiting = lock.acquire_in_turn("one", MINUTE, RecordWait::Infinite);
+    let (lease, ()) = futures::future::join(waiting, async {
+        let lock = c.locks.fair_lock("a").unwrap();
+        until(async || lock.inspect().await.unwrap().queue.len() == 1).await;
+        guard.release().await.unwrap();
+    })
+    .await;
+    let lease = lease.unwrap();
+    assert_eq!(named(&c).find("one").await.unwrap(), Some(lease.clone()));
+    let next = place.waits_behind(0, &c).await;
+    named(&a).release(&lease).await.unwrap();
+    let mut next = granted(next).await;
+    next.downgrade().await.unwrap();
+    let reading = next.into_lease("reader", MINUTE).await.unwrap();
+    let beside = named(&a).shared().acquire("beside", MINUTE).await.unwrap();
+    let longer = named(&b).shared().extend(&beside, 2 * MINUTE).await;
+    let longer = longer.unwrap();
+    assert!(longer.expires_at() > beside.expires_at());
+    assert!(is_refused(&named(&b).acquire("writer", MINUTE).await));
+    for lease in [reading, longer] {
+        named(&c).shared().release(&lease).await.unwrap();
+    }
     place.comes_to_rest().await;
 }

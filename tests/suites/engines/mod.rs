@@ -64,6 +64,7 @@ macro_rules! suite {
                 lease_lock::a_lease_is_found_extended_and_released_by_another_process,
                 lease_lock::a_lease_whose_requests_go_astray_is_one_lease,
                 lease_lock::a_lease_that_is_over_is_passed_by_who_waits,
+                lease_lock::leases_are_granted_in_turn_and_permits_are_leased,
                 leaving::a_guard_that_is_dropped_releases,
                 leaving::a_release_that_is_no_longer_waited_for_is_done_all_the_same,
                 leaving::those_who_stop_waiting_are_passed,

@@ -6,6 +6,8 @@
 )]
 
 mod dates;
+mod guards;
+mod in_turn;
 mod late;
 
 use std::time::Duration;
@@ -38,6 +40,15 @@ async fn process(lab: &Lab) -> Host {
         .sweep()
         .await;
     host
+}
+
+/// Whether nothing is left of any place: one item, which no participant has or waits for. Unlike `Lab::is_free`, whatever its permits.
+async fn is_at_rest(lab: &Lab) -> bool {
+    lab.settle().await;
+    let lock = lab.host().locks.fair_lock("a").unwrap();
+    let state = lock.inspect().await.unwrap();
+    let is_idle = state.holder.is_none() && state.sharers.is_empty() && state.queue.is_empty();
+    is_idle && lab.items("a").await == ["fairlock/#lock"]
 }
 
 fn is_refused(refused: &Result<Lease, Error>) -> bool {

@@ -63,6 +63,8 @@ pub enum Effect {
     Remove(At),
     /// What becomes of the entry at this place.
     Entry(At, EntryEffect),
+    /// The entry at this place is a lease, which any process finds by this id.
+    Named(At, Arc<str>),
     /// The open tickets have this long to join.
     Grace(Duration),
     /// The newest ticket was drawn at this time.
@@ -123,6 +125,11 @@ impl Effect {
                     .into_iter()
                     .for_each(|it| effect.make(it));
             }
+            Effect::Named(at, id) => {
+                if let Some(entry) = item.entry_at_mut(*at) {
+                    entry.id = Some(id.to_string());
+                }
+            }
             Effect::Grace(grace) => item.grace = Some(*grace),
             Effect::DrawDate(date) => item.drawn_at = Some(*date),
             Effect::NoDrawDate => item.drawn_at = None,
@@ -159,6 +166,10 @@ impl Effect {
                 update.set("#slots = list_append(if_not_exists(#slots, :none), :me)");
             }
             Effect::Entry(at, effect) => effect.text(&path(*at), update, values),
+            Effect::Named(at, id) => {
+                values.name(":id", Value::text(&**id));
+                update.set(format!("{}.#id = :id", path(*at)));
+            }
             Effect::NoDrawDate => update.remove("#drawn_at"),
             Effect::NoData => update.remove("#data"),
             _ => {

@@ -436,10 +436,39 @@ impl LockWrite {
         }
     }
 
-    /// Extends the lease of the entry in the first slot. Its beat must be the one that was seen: the new lease is counted from what was
-    /// seen, and so never gets shorter.
-    pub fn extend(permits: u64, seen: &Entry, lease: Duration, date: ServerTime) -> Self {
-        let at = At::Slot(0);
+    /// Turns a hold into a lease with an id, which nobody renews from now on. A renewal that was sent before has a lower beat, and so brings
+    /// nothing back. The date may be earlier than the one that stands there: it is one that has passed for certain, because the owner of the
+    /// lease counts from it.
+    pub fn lease_out(
+        permits: u64,
+        (nonce, Footing { at, ticket, .. }): (Nonce, Footing),
+        (beat, lease, date): (u64, Duration, ServerTime),
+        id: Arc<str>,
+    ) -> Self {
+        LockWrite::new("lease out", permits)
+            .when_at(
+                at,
+                [EntryClause::Is(nonce, ticket), EntryClause::BeatBelow(beat)],
+            )
+            .makes_at(
+                at,
+                [
+                    EntryEffect::Beat(beat),
+                    EntryEffect::Lease(lease),
+                    EntryEffect::Date(date),
+                    EntryEffect::Since(date),
+                ],
+            )
+            .makes([Effect::Named(at, id)])
+    }
+
+    /// Extends a lease. Its beat must be the one that was seen: the new lease is counted from what was seen, and so never gets shorter.
+    pub fn extend(
+        permits: u64,
+        (at, seen): (At, &Entry),
+        lease: Duration,
+        date: ServerTime,
+    ) -> Self {
         LockWrite::new("extend", permits)
             .when_at(at, [is(seen), EntryClause::BeatIs(seen.beat)])
             .makes_at(

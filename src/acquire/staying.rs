@@ -1,0 +1,137 @@
+//! A hold that stays in the table though its guard is gone: for as long as its caller wants it to last at least, or as a lease.
+
+use std::sync::Arc;
+
+use super::Acquisition;
+use super::turns::{Done, tell};
+use crate::client_inner::{GiveBack, outcome};
+use crate::hold::Hold;
+use crate::hold_bounds;
+use crate::slots::Ended;
+use crate::store::{Failure, LeaseTerm, Timed, Write};
+use fairlock_protocol::entry::Entry;
+use fairlock_protocol::item::LockItem;
+use fairlock_protocol::lease;
+use fairlock_protocol::moment::Moment;
+
+impl Acquisition {
+    /// Keeps a hold in the table for as long as its caller wants. Sends one renewal, whose lease lasts for the rest of that time, and answers
+    /// the caller. Then this waits, and returns until when the hold can be released. Returns the outcome of the turn instead if the lease is to
+    /// end the hold. That is so if the renewal failed, if the hold was no longer this client's, or if the client is shut down.
+    pub(super) async fn keeps_on(
+        &self,
+        hold: &Arc<Hold>,
+        caller: Option<GiveBack>,
+    ) -> Result<Moment, Done> {
+        let (inner, config) = (&self.inner, self.inner.store.config());
+        let done = |ended, caller| {
+            hold.told.released(outcome(hold.ticket, &ended));
+            Done {
+                ended,
+                caller,
+                hold: Arc::clone(hold),
+            }
+        };
+        let to_ask_for = || hold_bounds::lasting(hold.owed(), config.lease);
+        let renew = || {
+            let footing = hold.footing();
+            inner
+                .store
+                .renew(&hold.name, &hold.attempt, footing, to_ask_for())
+        };
+        let (item, sent) = match self.writes_last(hold, renew).await {
+            Ok(written) => written,
+            Err(ended) => return Err(done(ended, caller)),
+        };
+        hold.renewed(&item, sent);
+        inner.saw(&hold.name, &item);
+        let (until, owed) = (sent + lease::believed(to_ask_for()), hold.owed());
+        tracing::debug!(lock = %hold.name, ticket = %hold.ticket, ?owed, "given back: kept for its shortest time");
+        if let Some(caller) = caller {
+            tell(inner, caller, Ok(Ended::KeptOn));
+        }
+        tokio::select! {
+            biased;
+            () = inner.closed.cancelled() => Err(done(Ok(Ended::KeptOn), None)),
+            () = config.clock.sleep(owed) => Ok(until),
+        }
+    }
+
+    /// Turns a hold into a lease. Its permits on which no guard counts are freed first. The attempt is not noted as ended: its nonce
+    /// is that of the lease.
+    pub(super) async fn leases_out(
+        &self,
+        hold: &Arc<Hold>,
+        term: &LeaseTerm,
+    ) -> Result<Ended, Failure> {
+        let inner = &self.inner;
+        let ended = match hold.is_spare() {
+            true => inner.free(hold, hold.permits()).await,
+            false => Ok(Ok(())),
+        };
+        let ended = match ended {
+            Ok(Ok(())) => self.writes_as_lease(hold, term).await,
+            Ok(Err(item)) => Ok(Ended::NotOurs(item)),
+            Err(failure) => Err(failure),
+        };
+        if let Some(registration) = hold.attempt.registration() {
+            registration.close();
+        }
+        hold.told.released(outcome(hold.ticket, &ended));
+        ended
+    }
+
+    async fn writes_as_lease(&self, hold: &Arc<Hold>, term: &LeaseTerm) -> Result<Ended, Failure> {
+        let inner = &self.inner;
+        let lease_out = || {
+            let footing = hold.footing();
+            inner
+                .store
+                .lease_out(&hold.name, &hold.attempt, footing, term)
+        };
+        let item = match self.writes_last(hold, lease_out).await {
+            Ok((item, _)) => item,
+            // A second copy of the request was answered.
+            Err(Ok(Ended::NotOurs(Some(item)))) if leased(&item, hold, term).is_some() => item,
+            Err(ended) => return ended,
+        };
+        inner.saw(&hold.name, &item);
+        Ok(match leased(&item, hold, term) {
+            Some(entry) => Ended::LeasedOut(Box::new(item), Box::new(entry)),
+            None => Ended::NotOurs(Some(item)),
+        })
+    }
+
+    /// Sends the last write of a hold that stays: nothing else renews it any more. Returns the item that the write left, and when it was sent.
+    /// Returns the outcome of the turn if the write failed, or if the hold was no longer this client's.
+    async fn writes_last<Fut>(
+        &self,
+        hold: &Hold,
+        write: impl Fn() -> Fut,
+    ) -> Result<(LockItem, Moment), Result<Ended, Failure>>
+    where
+        Fut: Future<Output = Result<Timed<Write<LockItem>>, Failure>>,
+    {
+        let policy = self.inner.policy_until(hold.lease_until());
+        // Each turn but the last has seen that the hold moved from the first slot to the sharers, which happens once.
+        loop {
+            let before = hold.footing().at;
+            let answer = match self.inner.store.retry_renewal(&policy, &write).await {
+                Ok(answer) => answer,
+                Err(failure) => return Err(Err(failure)),
+            };
+            match answer.value {
+                Write::Applied(item) => return Ok((item, answer.sent)),
+                Write::ConditionFailed(Some(item)) if hold.has_moved(&item, before) => {}
+                Write::ConditionFailed(item) => return Err(Ok(Ended::NotOurs(item))),
+            }
+        }
+    }
+}
+
+/// The entry of a hold that an item shows as this lease.
+fn leased(item: &LockItem, hold: &Hold, term: &LeaseTerm) -> Option<Entry> {
+    let (nonce, newest) = hold.place();
+    let (_, entry) = item.hold_of(nonce, newest)?;
+    (entry.id.as_deref() == Some(&*term.id)).then(|| entry.clone())
+}

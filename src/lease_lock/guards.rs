@@ -1,0 +1,78 @@
+//! Holds that go on as leases, which any process can extend and release.
+
+use std::time::Duration;
+
+use super::{Lease, LeaseLock, check_id};
+use crate::error::Error;
+use crate::guard::LockGuard;
+use crate::store::LeaseTerm;
+use fairlock_protocol::item::LockItem;
+
+impl LockGuard {
+    /// Turns the hold into a lease under the name `id`, which ends after `span` unless a process extends or releases it. So a caller can
+    /// wait for its turn in any way, share the lock or take permits, and hand the hold over to a Lambda, a workflow or a later run.
+    ///
+    /// From then on this client renews nothing, and no process watches over the hold. The lease is one of the
+    /// [lease lock](crate::LockClient::lease_lock) of the same name, or of that of the [semaphore](crate::Semaphore::lease_lock) or of the
+    /// [shared lock](crate::LeaseLock::shared): they find it by its name, extend and release it. Costs one request, and as many
+    /// more as [`LeaseLock::acquire`](crate::LeaseLock::acquire) needs to learn the time.
+    ///
+    /// The [longest](crate::FairLock::max_hold) and the [shortest](crate::FairLock::min_hold) time of the hold do not apply to the
+    /// lease. Callers of this client that came together with this caller lose their place behind it, and wait at the end of the queue.
+    ///
+    /// # Limitations
+    ///
+    /// The ticket of the lease may be larger than the guard's: it is the newest of the tickets that were drawn together with it. Fence with
+    /// the ticket of the lease. A name that another lease of this lock has makes it open which of the two is found by it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] if the hold was lost before. [`Error::Refused`] where answers have no `Date`: no clock could tell when the lease
+    /// ends. [`Error::Invalid`] for a name or a time that [`LeaseLock::acquire`](crate::LeaseLock::acquire) refuses, and for a guard of
+    /// which another guard has a [part](Self::split). The guard is gone with each of these errors, and the lock is released in the
+    /// background. [`Error::Unavailable`] if the request had no answer before the client's own lease ended: the name may have the lock then,
+    /// until the lease ends or a process finds and releases it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the hold became a lease: if not, the lock is released.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn start(exports: fairlock::Semaphore) -> Result<(), fairlock::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let guard = exports.acquire_many(2, fairlock::RecordWait::Infinite).await?;
+    /// // starts the work elsewhere, which reports within an hour
+    /// let lease = guard.into_lease("export-4711", Duration::from_secs(3600)).await?;
+    /// println!("{lease}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn into_lease(self, id: impl Into<String>, span: Duration) -> Result<Lease, Error> {
+        let (lease, _) = self.lease_out(id.into(), span).await?;
+        Ok(lease)
+    }
+
+    /// Returns the item that shows the lease too.
+    pub(crate) async fn lease_out(
+        self,
+        id: String,
+        span: Duration,
+    ) -> Result<(Lease, LockItem), Error> {
+        const VERB: &str = "turn a hold into a lease";
+        check_id(&id)?;
+        let name = self.hold().name.clone();
+        let leases = LeaseLock::of_hold(self.inner(), &name, self.permits());
+        leases.check_span(span)?;
+        let past = leases.know_the_past(VERB).await?;
+        let id = id.into();
+        let (item, entry) = self.becomes(LeaseTerm { id, span, past }, VERB).await?;
+        match Lease::of(&name, &entry) {
+            Some(lease) => Ok((lease, item)),
+            // An entry that was just dated and named is a lease.
+            None => Err(leases.lost(entry.ticket, None, None).await),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Guards that become leases.
+
+use fairlock::embedded::{Fault, When};
+use fairlock::{Error, Fence, HeldLocks, Invalid, Lease, LossReason, RecordWait};
+
+use super::{ALLOWED, MINUTE, SECOND, is_at_rest, is_refused, named, process};
+use fairlock_testkit::lab::{Lab, acquire, cut_off, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
+
+#[test]
+fn a_guard_that_waited_becomes_a_lease_that_another_process_ends() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [a, b, c] = [
+            process(&lab).await,
+            process(&lab).await,
+            process(&lab).await,
+        ];
+        let held = acquire(&a).await;
+        let guard = waits(&lab, &b).await;
+        held.release().await.unwrap();
+        let guard = guard.await.unwrap();
+        guard.set_data("where the work stands").await.unwrap();
+        let (ticket, lost) = (guard.ticket(), guard.lost());
+        let before = b.network.counts().requests();
+        let lease = guard.into_lease("job", 5 * MINUTE).await.unwrap();
+        assert_eq!(b.network.counts().requests() - before, 1);
+        assert_eq!(
+            (lease.lock(), lease.id(), lease.ticket()),
+            ("a", "job", ticket)
+        );
+        let next = waits(&lab, &c).await;
+        lab.wait(5 * MINUTE - 10 * SECOND).await;
+        assert!(!next.is_finished(), "the lease lasts");
+        let longer = named(&c).extend(&lease, 5 * MINUTE).await.unwrap();
+        assert_eq!(
+            Fence::new("fence", longer.ticket()),
+            Fence::new("fence", ticket)
+        );
+        let state = a.locks.fair_lock("a").unwrap().inspect().await.unwrap();
+        assert_eq!(state.data.unwrap().bytes.as_ref(), b"where the work stands");
+        named(&a).release(&longer).await.unwrap();
+        next.await.unwrap().release().await.unwrap();
+        // A guard that became a lease is not lost.
+        assert!(futures::FutureExt::now_or_never(lost).is_none());
+        assert!(is_at_rest(&lab).await);
+    });
+}
+
+/// Requests of the client as a holder that come after the lease has begun change nothing.
+#[test]
+fn a_late_renewal_of_the_guard_does_not_shorten_the_lease() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let guard = acquire(&b).await;
+        let late = Fault::Delay(When::Before, 8 * SECOND);
+        let met = meets(&b.network, "renew hold", 1, late);
+        while met.load(std::sync::atomic::Ordering::SeqCst) == 0 {
+            lab.wait(SECOND / 10).await;
+        }
+        let lease = guard.into_lease("job", 5 * MINUTE).await.unwrap();
+        lab.wait(20 * SECOND).await;
+        let found = named(&a).find("job").await.unwrap();
+        assert_eq!(found, Some(lease));
+        lab.wait(2 * MINUTE).await;
+        assert!(is_refused(&named(&a).acquire("other", MINUTE).await));
+    });
+}
+
+#[test]
+fn permits_and_shared_holds_become_leases_and_what_was_given_back_stays_so() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let exports = a.locks.semaphore("a", 5).unwrap();
+        let mut guard = exports.acquire_many(4, RecordWait::NoWait).await.unwrap();
+        guard.release_some(1).await.unwrap();
+        let lease = guard.into_lease("three", MINUTE).await.unwrap();
+        let theirs = b.locks.semaphore("a", 5).unwrap();
+        let two = theirs.acquire_many(2, RecordWait::NoWait).await.unwrap();
+        assert!(theirs.try_acquire().await.unwrap().is_none());
+        theirs.lease_lock(3).unwrap().release(&lease).await.unwrap();
+        two.release().await.unwrap();
+        assert!(is_at_rest(&lab).await);
+        lab.delete_lock_item("a").await;
+
+        let lock = a.locks.fair_lock("a").unwrap();
+        let mut writer = lock.acquire(RecordWait::NoWait).await.unwrap();
+        writer.downgrade().await.unwrap();
+        let lease = writer.into_lease("reader", MINUTE).await.unwrap();
+        let reader = b.locks.fair_lock("a").unwrap();
+        let reader = reader.acquire_shared(RecordWait::NoWait).await.unwrap();
+        assert!(is_refused(&named(&b).acquire("writer", MINUTE).await));
+        reader.release().await.unwrap();
+        named(&b).shared().release(&lease).await.unwrap();
+        assert!(is_at_rest(&lab).await);
+    });
+}
+
+#[test]
+fn a_part_of_a_hold_is_no_lease_until_the_parts_are_merged() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = process(&lab).await;
+        let exports = host.locks.semaphore("a", 5).unwrap();
+        let mut guard = exports.acquire_many(4, RecordWait::NoWait).await.unwrap();
+        let part = guard.split(2).unwrap();
+        let refused = part.into_lease("part", MINUTE).await;
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+        assert_eq!(guard.permits(), 2);
+        lab.settle().await;
+        let part = guard.split(1).unwrap();
+        guard.merge(part).unwrap_or_else(|_| panic!("of one hold"));
+        let lease = guard.into_lease("both", MINUTE).await.unwrap();
+        // The part that was refused was given back.
+        let others = exports.acquire_many(3, RecordWait::NoWait).await.unwrap();
+        others.release().await.unwrap();
+        exports
+            .lease_lock(2)
+            .unwrap()
+            .release(&lease)
+            .await
+            .unwrap();
+        assert!(is_at_rest(&lab).await);
+    });
+}
+
+#[test]
+fn what_cannot_become_a_lease_is_refused_and_released() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = process(&lab).await;
+        for (id, span) in [("", MINUTE), ("job", SECOND / 2), ("job", 100_000 * MINUTE)] {
+            let refused = acquire(&host).await.into_lease(id, span).await;
+            let is_invalid = matches!(
+                refused,
+                Err(Error::Invalid(
+                    Invalid::Text { .. } | Invalid::TooShort { .. } | Invalid::TooLong { .. }
+                ))
+            );
+            assert!(is_invalid, "{refused:?}");
+            assert!(is_at_rest(&lab).await, "{id}");
+        }
+    });
+}
+
+#[test]
+fn a_hold_that_is_lost_becomes_no_lease() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let guard = acquire(&a).await;
+        a.network.set_faults(cut_off());
+        let next = waits(&lab, &b).await;
+        let next = next.await.unwrap();
+        a.network.set_faults(fairlock::embedded::Faults::default());
+        let refused = guard.into_lease("job", MINUTE).await;
+        assert!(matches!(refused, Err(Error::Lost { .. })), "{refused:?}");
+        assert!(next.is_held());
+        assert_eq!(named(&b).find("job").await.unwrap(), None);
+        next.release().await.unwrap();
+
+        // Nobody has noticed yet: the write that makes it a lease is refused.
+        let guard = acquire(&a).await;
+        lab.delete_lock_item("a").await;
+        let refused = guard.into_lease("job", MINUTE).await;
+        let is_deleted = matches!(
+            refused,
+            Err(Error::Lost {
+                reason: LossReason::Deleted,
+                ..
+            })
+        );
+        assert!(is_deleted, "{refused:?}");
+        assert_eq!(named(&b).find("job").await.unwrap(), None);
+    });
+}
+
+#[test]
+fn the_longest_and_the_shortest_hold_do_not_bound_the_lease() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let lock = a.locks.fair_lock("a").unwrap();
+        let bounded = lock.max_hold(20 * SECOND).min_hold(10 * SECOND);
+        let guard = bounded.acquire(RecordWait::NoWait).await.unwrap();
+        let lease = guard.into_lease("job", 2 * MINUTE).await.unwrap();
+        lab.wait(MINUTE).await;
+        assert_eq!(named(&b).find("job").await.unwrap(), Some(lease.clone()));
+        assert!(is_refused(&named(&b).acquire("other", MINUTE).await));
+        lab.wait(MINUTE + ALLOWED).await;
+        let other: Lease = named(&b).acquire("other", MINUTE).await.unwrap();
+        assert!(other.ticket() > lease.ticket());
+    });
+}
+
+#[test]
+fn a_client_that_shuts_down_leaves_the_lease_to_its_name() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let lease = acquire(&a).await.into_lease("job", MINUTE).await.unwrap();
+        let report = a.locks.shutdown(HeldLocks::Release, SECOND).await;
+        assert!(report.held.is_empty() && report.unfinished.is_empty());
+        assert_eq!(named(&b).find("job").await.unwrap(), Some(lease));
+    });
+}

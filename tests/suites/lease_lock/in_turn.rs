@@ -1,0 +1,403 @@
+//! Leases whose callers wait for their turn in the queue.
+
+use fairlock::embedded::{Fault, Faults, Gate, Latency, When};
+use fairlock::{Error, Invalid, Lease, LeaseLock, LockClient, RecordWait};
+use futures::future::{join, join_all};
+use tokio::task::JoinHandle;
+
+use super::{ALLOWED, MINUTE, SECOND, is_at_rest, is_refused, named, process};
+use fairlock_testkit::lab::{Host, Lab, acquire, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
+
+/// A call that waits in a task of its own.
+type Waiting = JoinHandle<Result<Lease, Error>>;
+
+const FOREVER: RecordWait = RecordWait::Infinite;
+
+/// Waits for a lease in a task of its own, and returns when the call rests in its place.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a caller's task, not the client's"
+)]
+async fn leases_in_turn(lab: &Lab, lock: LeaseLock, id: &'static str) -> Waiting {
+    let waiting = async move { lock.acquire_in_turn(id, MINUTE, FOREVER).await };
+    let waiting = tokio::spawn(waiting);
+    lab.settle().await;
+    waiting
+}
+
+/// The leases of two of the three permits of a semaphore.
+fn pairs(host: &Host) -> LeaseLock {
+    host.locks.semaphore("a", 3).unwrap().lease_lock(2).unwrap()
+}
+
+fn single(host: &Host) -> LeaseLock {
+    host.locks.semaphore("a", 3).unwrap().lease_lock(1).unwrap()
+}
+
+async fn queue(host: &Host) -> usize {
+    let lock = host.locks.fair_lock("a").unwrap();
+    lock.inspect().await.unwrap().queue.len()
+}
+
+#[test]
+fn a_free_lock_is_leased_by_one_request_and_a_name_that_has_it_gets_its_lease() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let before = a.network.counts().requests();
+        let lease = named(&a).acquire_in_turn("one", MINUTE, FOREVER).await;
+        let lease = lease.unwrap();
+        assert_eq!(a.network.counts().requests() - before, 1);
+        let again = named(&b).acquire_in_turn("one", MINUTE, FOREVER).await;
+        assert_eq!(again.unwrap(), lease);
+        named(&b).release(&lease).await.unwrap();
+        assert!(is_at_rest(&lab).await);
+    });
+}
+
+#[test]
+fn leases_and_guards_are_granted_in_the_order_in_which_they_were_asked_for() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [a, b, c, d] = join_all([(); 4].map(|()| process(&lab)))
+            .await
+            .try_into()
+            .unwrap_or_else(|_| unreachable!());
+        let held = acquire(&a).await;
+        let first = leases_in_turn(&lab, named(&b), "first").await;
+        let guard = waits(&lab, &c).await;
+        let last = leases_in_turn(&lab, named(&d), "last").await;
+        assert!(is_refused(&named(&a).acquire("barges in", MINUTE).await));
+        held.release().await.unwrap();
+        let first = first.await.unwrap().unwrap();
+        assert!(!guard.is_finished() && !last.is_finished());
+        // No process renews it, and a minute later another one goes on with it.
+        lab.wait(MINUTE / 2).await;
+        let text = first.to_string();
+        let first: Lease = text.parse().unwrap();
+        let first = named(&a).extend(&first, 2 * MINUTE).await.unwrap();
+        lab.wait(MINUTE + ALLOWED).await;
+        assert!(!guard.is_finished(), "the lease was extended");
+        named(&a).release(&first).await.unwrap();
+        let guard = guard.await.unwrap();
+        assert!(guard.ticket() > first.ticket() && !last.is_finished());
+        guard.release().await.unwrap();
+        let last = last.await.unwrap().unwrap();
+        assert_eq!((last.id(), queue(&a).await), ("last", 0));
+        named(&a).release(&last).await.unwrap();
+        assert!(is_at_rest(&lab).await);
+    });
+}
+
+#[test]
+fn a_lease_that_was_granted_in_turn_ends_by_itself() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let held = acquire(&a).await;
+        let lease = leases_in_turn(&lab, named(&b), "one").await;
+        held.release().await.unwrap();
+        let lease = lease.await.unwrap().unwrap();
+        let before = b.network.counts().requests();
+        lab.wait(MINUTE - 2 * SECOND).await;
+        assert!(is_refused(&named(&a).acquire("other", MINUTE).await));
+        lab.wait(2 * SECOND + ALLOWED).await;
+        assert_eq!(b.network.counts().requests(), before, "its client rests");
+        let other = named(&a).acquire("other", MINUTE).await.unwrap();
+        assert!(other.ticket() > lease.ticket());
+        let late = named(&b).release(&lease).await;
+        assert!(matches!(late, Err(Error::Lost { .. })), "{late:?}");
+    });
+}
+
+#[test]
+fn a_wait_that_times_out_leaves_nothing_and_no_wait_does_not_wait() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let held = acquire(&a).await;
+        for wait in [RecordWait::NoWait, RecordWait::Timeout(10 * SECOND)] {
+            let refused = named(&b).acquire_in_turn("one", MINUTE, wait).await;
+            let Err(Error::NotGranted {
+                holder: Some(holder),
+                ..
+            }) = refused
+            else {
+                panic!("{refused:?}")
+            };
+            assert_eq!(holder.ticket, held.ticket());
+            lab.settle().await;
+            assert_eq!(queue(&a).await, 0);
+        }
+        held.release().await.unwrap();
+        assert_eq!(named(&a).find("one").await.unwrap(), None);
+        assert!(is_at_rest(&lab).await);
+    });
+}
+
+#[test]
+fn what_no_call_could_do_is_refused_at_once_and_nothing_is_sent() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = process(&lab).await;
+        let before = host.network.counts().requests();
+        let zero = RecordWait::Timeout(SECOND * 0);
+        for (lock, id, span, wait) in [
+            (named(&host), "one", MINUTE, zero),
+            (named(&host), "", MINUTE, FOREVER),
+            (named(&host), "one", SECOND / 2, FOREVER),
+            (named(&host), "one", 1_000_000 * MINUTE, FOREVER),
+            (named(&host).max_waiters(0), "one", MINUTE, FOREVER),
+        ] {
+            let refused = lock.acquire_in_turn(id, span, wait).await;
+            assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+        }
+        let exports = host.locks.semaphore("a", 3).unwrap();
+        for permits in [0, 4] {
+            let refused = exports.lease_lock(permits);
+            let is_named = matches!(refused, Err(Error::Invalid(Invalid::Permits { .. })));
+            assert!(is_named, "{permits}");
+        }
+        assert_eq!(host.network.counts().requests(), before);
+    });
+}
+
+#[test]
+fn a_queue_that_is_too_long_is_left_alone() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [a, b, c] = [
+            process(&lab).await,
+            process(&lab).await,
+            process(&lab).await,
+        ];
+        let held = acquire(&a).await;
+        let waiting = leases_in_turn(&lab, named(&b), "one").await;
+        let short = named(&c).max_waiters(1);
+        let refused = short.acquire_in_turn("other", MINUTE, FOREVER).await;
+        assert!(
+            matches!(refused, Err(Error::QueueFull { .. })),
+            "{refused:?}"
+        );
+        held.release().await.unwrap();
+        let lease = waiting.await.unwrap().unwrap();
+        named(&a).release(&lease).await.unwrap();
+        assert!(is_at_rest(&lab).await);
+    });
+}
+
+#[test]
+fn a_step_that_two_processes_wait_for_under_one_name_is_leased_once() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        for leases in [named, pairs] {
+            let [a, b, c] = [
+                process(&lab).await,
+                process(&lab).await,
+                process(&lab).await,
+            ];
+            let held = match leases(&a).acquire("before", MINUTE).await {
+                Ok(held) => held,
+                Err(refused) => panic!("{refused}"),
+            };
+            let one = leases_in_turn(&lab, leases(&b), "step").await;
+            let other = leases_in_turn(&lab, leases(&c), "step").await;
+            assert_eq!(queue(&a).await, 2);
+            leases(&a).release(&held).await.unwrap();
+            let (one, other) = join(one, other).await;
+            let lease = one.unwrap().unwrap();
+            assert_eq!(other.unwrap().unwrap(), lease);
+            lab.settle().await;
+            assert_eq!(queue(&a).await, 0, "the second left the queue");
+            leases(&a).release(&lease).await.unwrap();
+            assert!(is_at_rest(&lab).await);
+            lab.delete_lock_item("a").await;
+        }
+    });
+}
+
+/// Both hold a permit at one moment, and turn their holds into leases of one name.
+#[test]
+fn of_two_permits_for_one_name_one_is_given_back() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let gate = Gate::closed();
+        let hold = Fault::Hold(When::Before, gate.clone());
+        meets(&b.network, "lease out", 1, hold);
+        let (one, other) = (single(&a), single(&b));
+        let (lease, late) = join(
+            async {
+                lab.settle().await;
+                let lease = one.acquire("step", MINUTE).await.unwrap();
+                gate.open();
+                lease
+            },
+            other.acquire("step", MINUTE),
+        )
+        .await;
+        assert_eq!(late.unwrap(), lease);
+        let state = a.locks.fair_lock("a").unwrap().inspect().await.unwrap();
+        assert!(
+            state.holder.is_some() && state.sharers.is_empty(),
+            "{state:?}"
+        );
+        one.release(&lease).await.unwrap();
+        assert!(is_at_rest(&lab).await);
+    });
+}
+
+#[test]
+fn permits_are_leased_found_extended_and_given_back_by_other_processes() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [a, b, c] = [
+            process(&lab).await,
+            process(&lab).await,
+            process(&lab).await,
+        ];
+        let two = pairs(&a).acquire("two", MINUTE).await.unwrap();
+        let one = single(&b).acquire("one", MINUTE).await.unwrap();
+        assert!(is_refused(&single(&c).acquire("more", MINUTE).await));
+        let waiting = leases_in_turn(&lab, pairs(&c), "more").await;
+        assert_eq!(single(&c).find("one").await.unwrap(), Some(one.clone()));
+        assert_eq!(pairs(&c).find("two").await.unwrap(), Some(two.clone()));
+        lab.wait(MINUTE / 2).await;
+        let carried: Lease = one.to_string().parse().unwrap();
+        let longer = single(&c).extend(&carried, 3 * MINUTE).await.unwrap();
+        assert!(longer.expires_at() > one.expires_at() && longer.ticket() == one.ticket());
+        // The other lease ends, and its permits go to the next in the queue.
+        lab.wait(MINUTE / 2 + ALLOWED).await;
+        let more = waiting.await.unwrap().unwrap();
+        assert!(matches!(
+            pairs(&b).extend(&two, MINUTE).await,
+            Err(Error::Lost { .. })
+        ));
+        single(&a).release(&longer).await.unwrap();
+        pairs(&a).release(&more).await.unwrap();
+        for lease in [longer, more] {
+            let again = single(&b).release(&lease).await;
+            assert!(matches!(again, Err(Error::Lost { .. })), "{again:?}");
+        }
+        assert!(is_at_rest(&lab).await);
+    });
+}
+
+#[test]
+fn readers_lease_the_lock_together_and_a_writer_waits_for_all_of_them() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [a, b, c] = [
+            process(&lab).await,
+            process(&lab).await,
+            process(&lab).await,
+        ];
+        let reading = |host: &Host| named(host).shared();
+        let one = reading(&a).acquire("one", MINUTE).await.unwrap();
+        let two = reading(&b).acquire("two", MINUTE).await.unwrap();
+        let guard = a.locks.fair_lock("a").unwrap();
+        let guard = guard.acquire_shared(RecordWait::NoWait).await.unwrap();
+        let writer = leases_in_turn(&lab, named(&c), "writer").await;
+        reading(&c).release(&one).await.unwrap();
+        guard.release().await.unwrap();
+        lab.settle().await;
+        assert!(!writer.is_finished(), "a reader is left");
+        let late = leases_in_turn(&lab, reading(&a), "late").await;
+        reading(&c).release(&two).await.unwrap();
+        let writer = writer.await.unwrap().unwrap();
+        assert!(!late.is_finished(), "behind the writer");
+        named(&a).release(&writer).await.unwrap();
+        let late = late.await.unwrap().unwrap();
+        reading(&b).release(&late).await.unwrap();
+        assert!(is_at_rest(&lab).await);
+    });
+}
+
+#[test]
+fn requests_that_go_astray_make_one_lease() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        for verb in ["enter", "share", "draw", "lease out"] {
+            for when in [When::Before, When::After] {
+                for leases in [named, pairs] {
+                    let (a, b) = (process(&lab).await, process(&lab).await);
+                    let held = leases(&a).acquire("before", MINUTE).await.unwrap();
+                    meets(&b.network, verb, 1, Fault::Lose(when));
+                    let waiting = leases_in_turn(&lab, leases(&b), "one").await;
+                    leases(&a).release(&held).await.unwrap();
+                    let lease = waiting.await.unwrap().unwrap();
+                    let found = leases(&a).find("one").await.unwrap();
+                    assert_eq!(found.as_ref(), Some(&lease), "{verb}, {when:?}");
+                    leases(&a).release(&lease).await.unwrap();
+                    assert!(is_at_rest(&lab).await, "{verb}, {when:?}");
+                    lab.delete_lock_item("a").await;
+                }
+            }
+        }
+    });
+}
+
+/// No request arrives that would make the hold a lease: then the hold ends with the client's own lease.
+#[test]
+fn a_hold_that_does_not_become_a_lease_ends_with_the_lease_of_its_client() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [a, b, c] = [
+            process(&lab).await,
+            process(&lab).await,
+            process(&lab).await,
+        ];
+        let held = acquire(&a).await;
+        let lost = Fault::Lose(When::Before);
+        meets(&b.network, "lease out", usize::MAX, lost);
+        let failing = leases_in_turn(&lab, named(&b), "one").await;
+        let next = waits(&lab, &c).await;
+        held.release().await.unwrap();
+        let failed = failing.await.unwrap();
+        assert!(
+            matches!(failed, Err(Error::Unavailable { .. })),
+            "{failed:?}"
+        );
+        let next = next.await.unwrap();
+        assert_eq!(named(&a).find("one").await.unwrap(), None);
+        next.release().await.unwrap();
+        assert!(is_at_rest(&lab).await);
+    });
+}
+
+/// At each moment of its life, the call is dropped. Either nothing is left, or a lease that its name finds.
+#[test]
+fn a_call_that_is_dropped_leaves_nothing_but_a_lease_that_is_found() {
+    virtual_time(async {
+        for millis in (0..400).step_by(20) {
+            let lab = Lab::new().await;
+            let (a, b) = (process(&lab).await, process(&lab).await);
+            let held = acquire(&a).await;
+            b.network.set_faults(Faults {
+                round_trip: Latency::Constant(SECOND / 50),
+                ..Faults::default()
+            });
+            let (lock, locks) = (named(&b), b.locks.clone());
+            let call = async { lock.acquire_in_turn("one", MINUTE, FOREVER).await };
+            let (_, ended) = join(held.release(), async {
+                tokio::select! {
+                    biased;
+                    ended = call => Some(ended),
+                    () = lab.wait(SECOND * millis / 1000) => None,
+                }
+            })
+            .await;
+            if let Some(ended) = ended {
+                ended.unwrap();
+            }
+            lab.wait(2 * SECOND).await;
+            drop::<LockClient>(locks);
+            if let Some(lease) = named(&a).find("one").await.unwrap() {
+                named(&a).release(&lease).await.unwrap();
+            }
+            assert!(is_at_rest(&lab).await, "{millis}");
+        }
+    });
+}
