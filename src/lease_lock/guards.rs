@@ -10,7 +10,7 @@ use fairlock_protocol::item::LockItem;
 
 impl LockGuard {
     /// Turns the hold into a lease under the name `id`, which ends after `span` unless a process extends or releases it. So a caller can
-    /// wait for its turn in any way, share the lock or take permits, and hand the hold over to a Lambda, a workflow or a later run.
+    /// wait for its turn in any way, share the lock or take permits. Then it hands the hold over to a Lambda, a workflow or a later run.
     ///
     /// From then on this client renews nothing, and no process watches over the hold. The lease is one of the
     /// [lease lock](crate::LockClient::lease_lock) of the same name, or of that of the [semaphore](crate::Semaphore::lease_lock) or of the
@@ -30,7 +30,7 @@ impl LockGuard {
     /// [`Error::Lost`] if the hold was lost before. [`Error::Refused`] where answers have no `Date`: no clock could tell when the lease
     /// ends. [`Error::Invalid`] for a name or a time that [`LeaseLock::acquire`](crate::LeaseLock::acquire) refuses, and for a guard of
     /// which another guard has a [part](Self::split). The guard is gone with each of these errors, and the lock is released in the
-    /// background. [`Error::Unavailable`] if the request had no answer before the client's own lease ended: the name may have the lock then,
+    /// background. [`Error::Unavailable`] if the request had no answer before the client's own lease ended. The name may have the lock then,
     /// until the lease ends or a process finds and releases it.
     ///
     /// # Cancel safety

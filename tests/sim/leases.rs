@@ -2,27 +2,31 @@
 
 use std::time::Duration;
 
-use fairlock::{Lease, RecordWait};
+use fairlock::{Error, Lease, RecordWait};
 use fastrand::Rng;
 use tokio::time::Instant;
 
 use crate::call::Call;
 use crate::history::Share;
 use crate::stay::{Grant, Stay};
-use crate::wanted::{ALL, Wanted};
-use crate::worker::{is_due, pause, refused};
+use crate::wanted::Wanted;
+use crate::worker::{RetryPolicy, is_due, pause, refused};
 use crate::world::{Host, World, wait};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Takes the lock if it is free, and holds it for a while.
+/// Takes the lock if it is free, and holds it for a while. In some plans the call waits, shares the lock or takes permits, or its lease comes
+/// of a guard.
 pub(crate) async fn take_turn(world: &World, host: &Host, lock: &Wanted, rng: &mut Rng) {
+    if world.plan.leases_wait {
+        return wait_for_turn(world, host, lock, rng).await;
+    }
     let began = Instant::now();
     let mut call = Call::begin(world, host, lock, RecordWait::NoWait);
-    let leased = host.locks.lease_lock(lock.name()).unwrap();
+    let leased = lock.leases(&host.locks);
     let (id, span) = (format!("call {}", call.number), span_of(host, rng));
     match leased.acquire(id, span).await {
-        Ok(lease) => stay(world, host, &mut call, &lease, rng).await,
+        Ok(lease) => stay(world, host, (&mut call, lock), &lease, rng).await,
         Err(error) => {
             drop(call);
             let is_due = is_due(&error, RecordWait::NoWait, host, (lock.name(), began));
@@ -31,8 +35,46 @@ pub(crate) async fn take_turn(world: &World, host: &Host, lock: &Wanted, rng: &m
     }
 }
 
+async fn wait_for_turn(world: &World, host: &Host, lock: &Wanted, rng: &mut Rng) {
+    let wanted = lock.draw(world, rng);
+    let how = RetryPolicy::draw(rng, world.plan.only_infinite);
+    let began = Instant::now();
+    let mut call = Call::begin(world, host, &wanted, how.wait);
+    let (id, span) = (format!("call {}", call.number), span_of(host, rng));
+    let comes_of_a_guard = rng.bool();
+    let asks = async {
+        if comes_of_a_guard {
+            let guard = wanted.acquire(how.wait).await?;
+            return guard.into_lease(id, span).await;
+        }
+        let leases = wanted.leases(&host.locks);
+        leases.acquire_in_turn(id, span, how.wait).await
+    };
+    match how.has(world, host, asks).await {
+        Some(Ok(lease)) => stay(world, host, (&mut call, &wanted), &lease, rng).await,
+        Some(Err(error)) => {
+            drop(call);
+            let is_due = match &error {
+                Error::NotGranted { .. } => how.wait != RecordWait::Infinite,
+                // The guard's, before it became a lease.
+                Error::Lost { .. } => comes_of_a_guard,
+                // The requests that make a lease are tried for some time only.
+                error => is_due(error, RecordWait::NoWait, host, (wanted.name(), began)),
+            };
+            refused(world, RecordWait::NoWait, &error, is_due, rng).await;
+        }
+        None => world.tally.fault("wait dropped"),
+    }
+}
+
 /// Works under the lease, while other hosts may continue it from its text form.
-async fn stay(world: &World, host: &Host, call: &mut Call, lease: &Lease, rng: &mut Rng) {
+async fn stay(
+    world: &World,
+    host: &Host,
+    (call, wanted): (&mut Call, &Wanted),
+    lease: &Lease,
+    rng: &mut Rng,
+) {
     if left(world, lease).is_zero() {
         return;
     }
@@ -44,8 +86,8 @@ async fn stay(world: &World, host: &Host, call: &mut Call, lease: &Lease, rng: &
         lock,
         ticket: token,
         share: Share {
-            permits: ALL,
-            of: ALL,
+            permits: wanted.permits,
+            of: wanted.of,
         },
     };
     let mut stay = Stay::until(world, grant, wait(left(world, lease)));
@@ -55,7 +97,7 @@ async fn stay(world: &World, host: &Host, call: &mut Call, lease: &Lease, rng: &
         stay.write(world, lock, token);
         pause(world, left(world, &lease).mul_f64(rng.f64() * 1.2)).await;
         let carried: Lease = lease.to_string().parse().unwrap();
-        let other = world.any_locks(rng).lease_lock(lock).unwrap();
+        let other = wanted.leases(&world.any_locks(rng));
         if rng.bool() {
             let longer = other.extend(&carried, span_of(host, rng)).await;
             if let Ok(longer) = longer {
@@ -69,12 +111,8 @@ async fn stay(world: &World, host: &Host, call: &mut Call, lease: &Lease, rng: &
     if rng.bool() {
         stay.give_back();
         // The call may be lost or not answered: the history shows whether that did any harm.
-        let _ = world
-            .any_locks(rng)
-            .lease_lock(lock)
-            .unwrap()
-            .release(&lease)
-            .await;
+        let other = wanted.leases(&world.any_locks(rng));
+        let _ = other.release(&lease).await;
     } else {
         pause(world, left(world, &lease)).await;
     }

@@ -46,6 +46,8 @@ pub(crate) struct Plan {
     pub(crate) sharing: Sharing,
     /// Every n-th turn, on average, is by a lease that is not renewed. Zero means none.
     pub(crate) leases: u8,
+    /// Calls for leases wait, share locks and take permits, and some leases come of guards.
+    pub(crate) leases_wait: bool,
     /// Holders leave data on the locks.
     pub(crate) has_data: bool,
     /// Holders write with a check that they hold the lock.
@@ -132,6 +134,7 @@ impl Plan {
             is_silent: rng.u8(0..3) == 0,
             sharing: Sharing::None,
             leases: 0,
+            leases_wait: seed % 2 == 1,
             has_data: false,
             has_checks: false,
             skew: None,
@@ -147,7 +150,10 @@ impl Plan {
             2 => Sharing::Permits(rng.u64(2..=4)),
             _ => Sharing::None,
         };
-        let takes_leases = !matches!(plan.sharing, Sharing::Permits(_)) && rng.u8(0..3) == 0;
+        let takes_leases = match plan.sharing {
+            Sharing::Permits(_) => seed % 4 == 1,
+            Sharing::None | Sharing::Readers => rng.u8(0..3) == 0,
+        };
         plan.leases = if takes_leases { 4 } else { 0 };
         plan.has_data = rng.u8(0..3) == 0;
         plan.set_clocks(&mut rng);

@@ -1,6 +1,6 @@
 //! What a caller asks for: a whole lock, or some of its permits.
 
-use fairlock::{Error, FairLock, LockGuard, RecordWait, Semaphore, Waiting};
+use fairlock::{Error, FairLock, LeaseLock, LockClient, LockGuard, RecordWait, Semaphore, Waiting};
 use fastrand::Rng;
 
 use crate::plan::Sharing;
@@ -63,6 +63,23 @@ impl Wanted {
         match &self.lock {
             Lock::Fair(lock) => lock.name(),
             Lock::Permits(lock) => lock.name(),
+        }
+    }
+
+    /// Leases that take as much of the lock as this.
+    pub(crate) fn leases(&self, locks: &LockClient) -> LeaseLock {
+        match &self.lock {
+            Lock::Permits(lock) => {
+                let lock = locks.semaphore(lock.name(), self.of).unwrap();
+                lock.lease_lock(self.permits).unwrap()
+            }
+            Lock::Fair(lock) => {
+                let leases = locks.lease_lock(lock.name()).unwrap();
+                match self.permits == self.of {
+                    true => leases,
+                    false => leases.shared(),
+                }
+            }
         }
     }
 
