@@ -107,10 +107,10 @@ impl Acquisition {
     async fn writes_last<Fut>(
         &self,
         hold: &Hold,
-        write: impl Fn() -> Fut,
+        write: impl Fn() -> Fut + Send + Sync,
     ) -> Result<(LockItem, Moment), Result<Ended, Failure>>
     where
-        Fut: Future<Output = Result<Timed<Write<LockItem>>, Failure>>,
+        Fut: Future<Output = Result<Timed<Write<LockItem>>, Failure>> + Send,
     {
         let policy = self.inner.policy_until(hold.lease_until());
         // Each turn but the last has seen that the hold moved from the first slot to the sharers, which happens once.

@@ -2,17 +2,22 @@
 
 use std::io::Read;
 use std::process::ExitCode;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use fairlock::{Lease as Handle, LeaseLock};
+use fairlock::{HeldLocks, Lease as Handle, LeaseLock, LockClient};
 use serde::Serialize;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::args::commands::{Lease, LeaseAcquire, LeaseExtend, LeaseRelease, LeaseShow};
-use crate::failure::{Failure, IO, UNFIT};
+use crate::failure::{Failure, IO, UNFIT, killed_by};
 use crate::local::Purpose;
 use crate::output;
 use crate::place::Place;
+use crate::signals;
 use crate::text::shown;
+
+/// How long leaving the queue may take when a signal ends this process.
+const PARTING: Duration = Duration::from_secs(2);
 
 /// A lease in JSON, by the schema in `docs/operations.md`.
 #[derive(Serialize)]
@@ -36,34 +41,69 @@ impl<'a> Line<'a> {
     }
 }
 
-pub(crate) async fn lease(what: Lease) -> Result<ExitCode, Failure> {
+pub(crate) fn lease(what: Lease) -> Result<ExitCode, Failure> {
     match what {
-        Lease::Acquire(options) => acquire(options).await,
-        Lease::Extend(options) => extend(options).await,
-        Lease::Release(options) => release(options).await,
-        Lease::Show(options) => show(options).await,
+        Lease::Acquire(options) => {
+            let signals = signals::endings()?;
+            crate::on_runtime(acquire(options, signals))
+        }
+        Lease::Extend(options) => crate::on_runtime(extend(options)),
+        Lease::Release(options) => crate::on_runtime(release(options)),
+        Lease::Show(options) => crate::on_runtime(show(options)),
     }
 }
 
-async fn acquire(options: LeaseAcquire) -> Result<ExitCode, Failure> {
+/// A signal ends the wait, and the place in the queue is left before the command ends.
+async fn acquire(
+    options: LeaseAcquire,
+    mut signals: UnboundedReceiver<i32>,
+) -> Result<ExitCode, Failure> {
     let place = &options.place;
     let told = |error| Failure::of(&error, place);
     let opens = place.client(Purpose::Turn, |builder| match &options.owner {
         Some(owner) => builder.owner(owner),
         None => builder,
     });
-    let lock = opens.await?.lease_lock(&options.lock).map_err(told)?;
-    let lease = lock
-        .acquire(&options.id, options.span)
-        .await
-        .map_err(told)?;
-    print(&lease, options.json)
+    let locks = tokio::select! {
+        biased;
+        Some(number) = signals.recv() => return Ok(ExitCode::from(killed_by(number))),
+        locks = opens => locks?,
+    };
+    let take = options.take.unwrap_or(1);
+    let lock = handle(&locks, &options.lock, options.of.permits, take).map_err(told)?;
+    let lock = match options.shared {
+        true => lock.shared(),
+        false => lock,
+    };
+    let leased = tokio::select! {
+        biased;
+        Some(number) = signals.recv() => Err(killed_by(number)),
+        leased = lock.acquire_in_turn(&options.id, options.span, options.wait) => Ok(leased),
+    };
+    locks.shutdown(HeldLocks::Keep, PARTING).await;
+    match leased {
+        Ok(lease) => print(&lease.map_err(told)?, options.json),
+        Err(code) => Ok(ExitCode::from(code)),
+    }
+}
+
+/// The leases of a lock, or of permits of a semaphore.
+fn handle(
+    locks: &LockClient,
+    name: &str,
+    permits: Option<u64>,
+    take: u64,
+) -> Result<LeaseLock, fairlock::Error> {
+    match permits {
+        Some(total) => locks.semaphore(name, total)?.lease_lock(take),
+        None => locks.lease_lock(name),
+    }
 }
 
 async fn extend(options: LeaseExtend) -> Result<ExitCode, Failure> {
     let place = &options.place;
     let lease = parsed(&options.lease, &options.lock)?;
-    let lock = lock(&options.lock, place).await?;
+    let lock = lock(&options.lock, options.of.permits, place).await?;
     let extended = lock.extend(&lease, options.span).await;
     print(
         &extended.map_err(|error| Failure::of(&error, place))?,
@@ -74,7 +114,7 @@ async fn extend(options: LeaseExtend) -> Result<ExitCode, Failure> {
 async fn release(options: LeaseRelease) -> Result<ExitCode, Failure> {
     let place = &options.place;
     let lease = parsed(&options.lease, &options.lock)?;
-    let lock = lock(&options.lock, place).await?;
+    let lock = lock(&options.lock, options.of.permits, place).await?;
     let released = lock.release(&lease).await;
     released.map_err(|error| Failure::of(&error, place))?;
     if options.json {
@@ -86,19 +126,14 @@ async fn release(options: LeaseRelease) -> Result<ExitCode, Failure> {
 async fn show(options: LeaseShow) -> Result<ExitCode, Failure> {
     let told = |error| Failure::of(&error, &options.place);
     let locks = options.place.locks().await?;
-    let lock = locks.lease_lock(&options.lock).map_err(told)?;
+    let lock = handle(&locks, &options.lock, options.of.permits, 1).map_err(told)?;
     let id = match options.id {
         Some(id) => Some(id),
         None => {
-            let state = locks
-                .fair_lock(&options.lock)
-                .map_err(told)?
-                .inspect()
-                .await;
-            state
-                .map_err(told)?
-                .holder
-                .and_then(|holder| holder.lease_id)
+            let lock = locks.fair_lock(&options.lock).map_err(told)?;
+            let state = lock.inspect().await.map_err(told)?;
+            let mut holders = state.holder.iter().chain(&state.sharers);
+            holders.find_map(|holder| holder.lease_id.clone())
         }
     };
     let lease = match &id {
@@ -117,8 +152,8 @@ async fn show(options: LeaseShow) -> Result<ExitCode, Failure> {
     })
 }
 
-async fn lock(name: &str, place: &Place) -> Result<LeaseLock, Failure> {
-    let lock = place.locks().await?.lease_lock(name);
+async fn lock(name: &str, permits: Option<u64>, place: &Place) -> Result<LeaseLock, Failure> {
+    let lock = handle(&place.locks().await?, name, permits, 1);
     lock.map_err(|error| Failure::of(&error, place))
 }
 

@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         Command::Hold(options) => hold::hold(options),
         Command::Holder(options) => hold::holder(&options),
         Command::Data { what } => data::data(what),
-        Command::Lease { what } => on_runtime(lease::lease(what)),
+        Command::Lease { what } => lease::lease(what),
         Command::Sweep(options) => sweep::sweep(options),
         Command::Doctor(options) => on_runtime(doctor::doctor(options)),
         Command::Completions(options) => completions::completions(&options),

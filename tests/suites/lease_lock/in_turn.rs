@@ -143,7 +143,7 @@ fn what_no_call_could_do_is_refused_at_once_and_nothing_is_sent() {
         let lab = Lab::new().await;
         let host = process(&lab).await;
         let before = host.network.counts().requests();
-        let zero = RecordWait::Timeout(SECOND * 0);
+        let zero = RecordWait::Timeout(std::time::Duration::ZERO);
         for (lock, id, span, wait) in [
             (named(&host), "one", MINUTE, zero),
             (named(&host), "", MINUTE, FOREVER),

@@ -245,15 +245,18 @@ Examples:
   fairlock lease show deploy/prod";
 
 const ACQUIRE_EXAMPLES: &str = "\
-Does not wait, and nothing runs afterwards: the lock is held until it is released, or until the \
-time is over. Asked again under the same name, it prints the lease as it stands. Standard output \
-has the text of the lease, in one line, for `extend` and `release`.
+Nothing runs afterwards: the lock is held until it is released, or until the time is over. With \
+--wait it waits for its turn in the queue, and the time begins when the turn comes. Asked again \
+under the same name, it prints the lease as it stands. Standard output has the text of the lease, in \
+one line, for `extend` and `release`.
 
 Exit codes: 0 if the name has the lock, 75 if another caller has it or waits for it, 64 for a wrong \
-command line, 69 if the table cannot be used.
+command line, 69 if the table cannot be used, 128 + n if signal n ended the wait.
 
 Examples:
   fairlock lease acquire --id \"run-$CI_JOB\" --for 30m deploy/prod > lease
+  fairlock lease acquire --wait 10m --id build-7 --for 5m prod
+  fairlock lease acquire --permits 5 --take 2 --id export-7 --for 1h exports
   fairlock lease acquire --json --id build-7 --for 5m prod | jq .expires_at";
 
 const EXTEND_EXAMPLES: &str = "\
@@ -284,7 +287,7 @@ Examples:
 /// `fairlock lease`
 #[derive(Debug, Subcommand)]
 pub(crate) enum Lease {
-    /// Take the lock if it is free, under a name and for a time, and print the lease
+    /// Take the lock if it is free, or in turn, under a name and for a time, and print the lease
     #[command(after_help = ACQUIRE_EXAMPLES)]
     Acquire(LeaseAcquire),
     /// Make a lease last for a time from now on, and print it
@@ -309,6 +312,21 @@ pub(crate) struct LeaseAcquire {
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     pub(crate) span: Duration,
 
+    /// How long to wait for the lock: none, infinite, or a duration such as 90s, 5m or 1h
+    #[arg(long, value_name = "WAIT", default_value = "none", value_parser = flags::wait)]
+    pub(crate) wait: RecordWait,
+
+    /// Share the lock with readers and with other leases that share it
+    #[arg(short = 's', long, conflicts_with = "permits")]
+    pub(crate) shared: bool,
+
+    #[command(flatten)]
+    pub(crate) of: Permits,
+
+    /// With --permits: how many of them to take, all at once [default: 1]
+    #[arg(long, value_name = "N", requires = "permits")]
+    pub(crate) take: Option<u64>,
+
     /// The name of this process for people who inspect the lock [default: user@host:pid]
     #[arg(long, value_name = "NAME", env = "FAIRLOCK_OWNER")]
     pub(crate) owner: Option<String>,
@@ -324,12 +342,23 @@ pub(crate) struct LeaseAcquire {
     pub(crate) place: Place,
 }
 
+/// Whether the lock is a semaphore.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Permits {
+    /// Use the lock as a semaphore of this many permits, the same number in every command that uses it
+    #[arg(long, value_name = "TOTAL")]
+    pub(crate) permits: Option<u64>,
+}
+
 /// `fairlock lease extend`
 #[derive(Debug, clap::Args)]
 pub(crate) struct LeaseExtend {
     /// How long it lasts from now on: from 1s to 1day
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     pub(crate) span: Duration,
+
+    #[command(flatten)]
+    pub(crate) of: Permits,
 
     /// Print a line of JSON in place of the text; docs/operations.md explains the fields
     #[arg(long)]
@@ -348,6 +377,9 @@ pub(crate) struct LeaseExtend {
 /// `fairlock lease release`
 #[derive(Debug, clap::Args)]
 pub(crate) struct LeaseRelease {
+    #[command(flatten)]
+    pub(crate) of: Permits,
+
     /// Print a line of JSON when it is done; docs/operations.md explains the fields
     #[arg(long)]
     pub(crate) json: bool,
@@ -368,6 +400,9 @@ pub(crate) struct LeaseShow {
     /// Only a lease of this name
     #[arg(long, value_name = "NAME")]
     pub(crate) id: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) of: Permits,
 
     /// Print a line of JSON; docs/operations.md explains the fields
     #[arg(long)]

@@ -156,3 +156,50 @@ fn names_of_any_kind_are_shown_escaped_and_printed_as_they_are() {
     assert!(!shown.assert_done().contains('\u{1b}'), "{shown:?}");
     lease(home.path(), "release", &[lock, &text]).assert_done();
 }
+
+/// A holder stands before them: `fairlock hold` in the background would do as well, but a lease needs no process.
+#[test]
+fn a_lease_waits_for_its_turn_and_takes_permits_or_a_share() {
+    let home = home();
+    let take = |rest: &[&str]| lease(home.path(), "acquire", &[rest, &["--for", "5m"]].concat());
+    let before = take(&["--id", "before", "a"]).assert_done().to_owned();
+    let waits = ["--id", "after", "--for", "5m", "--wait", "50s", "a"];
+    let line = [&["lease", "acquire", "--local", "locks.db"][..], &waits].concat();
+    let waiting = fairlock(home.path(), &line)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    crate::run::running::until("a lease waits", || {
+        let shown = said(&mut fairlock(
+            home.path(),
+            &["show", "--json", "--local", "locks.db", "a"],
+        ));
+        shown.out.contains("\"waiting\":1")
+    });
+    lease(home.path(), "release", &["a", before.trim_end()]).assert_done();
+    let after = waiting.wait_with_output().unwrap();
+    assert!(after.status.success(), "{after:?}");
+    let after = String::from_utf8(after.stdout).unwrap();
+    assert!(after.contains("after"), "{after}");
+    lease(home.path(), "release", &["a", after.trim_end()]).assert_done();
+
+    let semaphore = ["--permits", "3"];
+    let two = take(&["--permits", "3", "--take", "2", "--id", "two", "s"]);
+    let two = two.assert_done().trim_end().to_owned();
+    take(&["--permits", "3", "--take", "2", "--id", "more", "s"])
+        .assert_refused(75, &["`s` was not granted"]);
+    take(&["--permits", "3", "--take", "4", "--id", "more", "s"]).assert_refused(64, &["permits"]);
+    let extend = [&semaphore[..], &["--for", "10m", "s", &two]].concat();
+    let two = lease(home.path(), "extend", &extend)
+        .assert_done()
+        .to_owned();
+    let shown = lease(home.path(), "show", &[&semaphore[..], &["s"]].concat());
+    assert!(shown.assert_done().contains("held as two"), "{shown:?}");
+    let release = [&semaphore[..], &["s", two.trim_end()]].concat();
+    lease(home.path(), "release", &release).assert_done();
+
+    for id in ["one", "other"] {
+        take(&["--shared", "--id", id, "r"]).assert_done();
+    }
+    take(&["--id", "writer", "r"]).assert_refused(75, &["`r` was not granted"]);
+}
