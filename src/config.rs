@@ -30,6 +30,7 @@ pub(crate) struct Settings {
     #[cfg(feature = "metrics")]
     pub(crate) lock_label: Option<LockLabel>,
     pub(crate) clock: Clock,
+    pub(crate) fallback_date: Option<Clock>,
     pub(crate) random_source: RandomSource,
 }
 
@@ -94,6 +95,7 @@ impl Default for Settings {
             #[cfg(feature = "metrics")]
             lock_label: None,
             clock: Clock::system(),
+            fallback_date: None,
             random_source: RandomSource::system(),
         }
     }
@@ -120,6 +122,8 @@ pub(crate) struct Config {
     #[cfg(feature = "metrics")]
     pub(crate) lock_label: Option<LockLabel>,
     pub(crate) clock: Clock,
+    /// Stands in for the `Date` that answers do not have.
+    pub(crate) fallback_date: Option<Clock>,
     pub(crate) random_source: RandomSource,
 }
 
@@ -179,6 +183,7 @@ impl TryFrom<Settings> for Config {
             #[cfg(feature = "metrics")]
             lock_label: said.lock_label,
             clock: said.clock,
+            fallback_date: said.fallback_date,
             random_source: said.random_source,
         };
         config.check()?;

@@ -197,7 +197,8 @@ impl FairLock {
     /// The setting costs one more read in each process, and none once the time is known. It costs two where the host's wall clock
     /// is off by more than eight seconds, and up to four where answers disagree. The read is a part of the call's time, and takes
     /// at most one request time-out of it; a call that does not wait may take that much longer. If the read fails, the call goes
-    /// on without it. If answers have no `Date`, as those of DynamoDB Local, the read has no effect.
+    /// on without it. If answers have no `Date`, as those of DynamoDB Local, the read has no effect without a
+    /// [clock that stands in for it](crate::LockClientBuilder::fallback_date).
     ///
     /// # Examples
     ///

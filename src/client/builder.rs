@@ -341,6 +341,35 @@ impl LockClientBuilder {
         self
     }
 
+    /// Sets a clock whose wall time stands in for the `Date` that answers do not have. Meant for tests, and for engines whose answers have no
+    /// `Date`, such as DynamoDB Local. Default: none, so that without a `Date` nothing is judged by the server's clock, and
+    /// [`LeaseLock`](crate::LeaseLock) refuses its calls.
+    ///
+    /// The client reads this clock when an answer without a `Date` arrives. With it, leases across processes, callers that do not wait, TTL
+    /// and [`read_first`](crate::FairLock::read_first) work on such an engine as they work on DynamoDB.
+    ///
+    /// An answer that has a `Date` always wins. From the first such answer on, the client reads this clock no more, and forgets what the
+    /// clock told. So at DynamoDB the setting has no effect.
+    ///
+    /// # Limitations
+    ///
+    /// - Set it at all clients of the table. What a client without it writes has no date, and no client judges that by the server's clock.
+    /// - The clocks of the clients' hosts must agree within the [server clock allowance](Self::server_clock_allowance) less the grain of a
+    ///   date: 8 s with the defaults. Where they differ by more, a client may pass a holder that is alive, and two callers hold the lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
+    /// // All clients run on the host of DynamoDB Local.
+    /// builder.fallback_date(fairlock::Clock::system())
+    /// # }
+    /// ```
+    pub fn fallback_date(mut self, clock: Clock) -> Self {
+        self.settings.fallback_date = Some(clock);
+        self
+    }
+
     /// Sets where randomness comes from, for tests. Default: the operating system.
     ///
     /// # Examples

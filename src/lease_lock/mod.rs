@@ -47,6 +47,9 @@ const TRIES: u8 = 6;
 /// by [`Lease::expires_at`]. That is early by as much as hosts' clocks may run apart and by the grain of that clock (2 % of the
 /// time that was asked for). The owner fences with the [`ticket`](Lease::ticket) what must not be written late.
 ///
+/// Where answers have no `Date`, calls that take or extend a lease return [`Error::Refused`], unless the client has a
+/// [clock that stands in for it](crate::LockClientBuilder::fallback_date).
+///
 /// A call returns within five request time-outs. If its requests together take longer, it returns [`Error::Unavailable`], and
 /// DynamoDB may still apply the request that is under way.
 ///

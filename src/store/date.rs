@@ -4,6 +4,9 @@
 //! to that. A connection leads to one front end for as long as it is kept. So a connection whose time nothing confirms is not
 //! kept, and the next answer comes from another front end. What a gateway says of the time while DynamoDB is out of reach does
 //! not count.
+//!
+//! Some engines send no `Date`. There a clock of this host may stand in for it, if the client has one. An answer that has a `Date` always
+//! wins over that clock.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -32,35 +35,51 @@ use super::front_end::{self, FrontEnd};
 #[derive(Clone, Debug)]
 pub(crate) struct ServerClock {
     clock: Clock,
-    dates: Arc<Mutex<DateHistory<FrontEnd>>>,
+    /// Stands in for the `Date` that answers do not have.
+    fallback: Option<Clock>,
+    dates: Arc<Mutex<Dates>>,
+}
+
+#[derive(Debug, Default)]
+struct Dates {
+    history: DateHistory<FrontEnd>,
+    /// Some answer had a `Date`. From then on the fallback counts for nothing.
+    is_dated: bool,
 }
 
 impl ServerClock {
-    pub(crate) fn new(clock: Clock) -> Self {
+    pub(crate) fn new(clock: Clock, fallback: Option<Clock>) -> Self {
         ServerClock {
             clock,
+            fallback,
             dates: Arc::default(),
         }
     }
 
+    /// Whether the times that are known come from the clock that stands in for missing `Date`s.
+    pub(crate) fn goes_by_fallback(&self) -> bool {
+        let dates = self.dates();
+        self.fallback.is_some() && !dates.is_dated && dates.history.newest(self.here()).is_some()
+    }
+
     /// The time to write into an entry.
     pub(crate) fn stamp(&self) -> Option<ServerTime> {
-        self.dates().stamp(self.here())
+        self.dates().history.stamp(self.here())
     }
 
     /// Whether there is a stamp.
     pub(crate) fn has_stamp(&self) -> bool {
-        self.dates().has_stamp(self.here())
+        self.dates().history.has_stamp(self.here())
     }
 
     /// The latest time that any answer told lately, whether or not anything confirms it.
     pub(crate) fn latest(&self) -> Option<ServerTime> {
-        self.dates().latest(self.clock.now())
+        self.dates().history.latest(self.clock.now())
     }
 
     /// Whether there is a stamp, or one more answer may bring it.
     pub(crate) fn may_stamp_soon(&self) -> bool {
-        self.dates().may_stamp_soon(self.here())
+        self.dates().history.may_stamp_soon(self.here())
     }
 
     /// Whether a recent answer tells the time `unix`, give or take the grain of a `Date`.
@@ -69,32 +88,32 @@ impl ServerClock {
             unix,
             ..self.here()
         };
-        self.dates().shows(DATE_GRAIN, here)
+        self.dates().history.shows(DATE_GRAIN, here)
     }
 
     /// The time to write into a renewal.
     pub(crate) fn stamp_of_renewal(&self) -> Option<ServerTime> {
-        self.dates().stamp_of_renewal(self.here())
+        self.dates().history.stamp_of_renewal(self.here())
     }
 
     /// A time that has passed by two answers that agree.
     pub(crate) fn past(&self) -> Option<ServerTime> {
-        self.dates().past(self.here())
+        self.dates().history.past(self.here())
     }
 
     /// Such a time by young answers alone.
     pub(crate) fn young_past(&self) -> Option<ServerTime> {
-        self.dates().young_past(self.here())
+        self.dates().history.young_past(self.here())
     }
 
     /// The time that the newest answer told, to judge by.
     pub(crate) fn newest(&self) -> Option<ServerTime> {
-        self.dates().newest(self.here())
+        self.dates().history.newest(self.here())
     }
 
     /// Whether answers come, and none tells the time.
     pub(crate) fn is_silent(&self) -> bool {
-        self.dates().is_silent()
+        self.dates().history.is_silent()
     }
 
     fn here(&self) -> Here {
@@ -104,7 +123,7 @@ impl ServerClock {
         }
     }
 
-    fn dates(&self) -> MutexGuard<'_, DateHistory<FrontEnd>> {
+    fn dates(&self) -> MutexGuard<'_, Dates> {
         self.dates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -142,14 +161,11 @@ impl Intercept for ServerClock {
         let response = context.response();
         let is_own = is_own(response);
         let date = date_of(response).filter(|_| is_own);
-        match (date, bag.load::<SentAt>()) {
-            (Some(date), Some(SentAt(sent))) => self.hear(date, *sent, front_end::connection(bag)),
-            _ => {
-                exchange::saw(None);
-                if is_own {
-                    self.dates().hear_no_date();
-                }
-            }
+        let sent = bag.load::<SentAt>().map(|SentAt(sent)| *sent);
+        match (date, sent) {
+            (Some(date), Some(sent)) => self.hear(date, sent, front_end::connection(bag)),
+            (None, Some(sent)) if is_own => self.hear_no_date(sent),
+            _ => exchange::saw(None),
         }
         Ok(())
     }
@@ -160,22 +176,51 @@ impl ServerClock {
     /// nothing young confirms it and this host's wall clock tells another time. Over the same connection nothing more would be
     /// learnt.
     fn hear(&self, date: Duration, sent: Moment, connection: Option<ConnectionMetadata>) {
+        let front_end = connection.as_ref().and_then(FrontEnd::of);
+        let mut dates = self.dates();
+        if !std::mem::replace(&mut dates.is_dated, true) {
+            // All of it was told by the fallback.
+            dates.history = DateHistory::default();
+        }
+        let retires = self.notes(&mut dates.history, date, sent, front_end);
+        drop(dates);
+        if let Some(connection) = connection.filter(|_| retires) {
+            connection.poison();
+        }
+    }
+
+    /// Takes in an answer of DynamoDB's own without a `Date`. If a clock stands in for it, that is a time which no front end is known to have
+    /// told. So two such answers agree.
+    fn hear_no_date(&self, sent: Moment) {
+        let mut dates = self.dates();
+        let Some(clock) = self.fallback.as_ref().filter(|_| !dates.is_dated) else {
+            exchange::saw(None);
+            return dates.history.hear_no_date();
+        };
+        // In whole seconds, as a `Date` is.
+        let date = Duration::from_secs(clock.unix().as_secs());
+        let _ = self.notes(&mut dates.history, date, sent, None);
+    }
+
+    /// Notes what time an answer told. Returns whether its connection is not to be used again.
+    fn notes(
+        &self,
+        history: &mut DateHistory<FrontEnd>,
+        date: Duration,
+        sent: Moment,
+        front_end: Option<FrontEnd>,
+    ) -> bool {
         let here = self.here();
         let seen = Seen {
             date,
             sent,
             arrived: here.now,
-            front_end: connection.as_ref().and_then(FrontEnd::of),
+            front_end,
         };
-        let mut dates = self.dates();
-        let heard = dates.hear(seen, here);
-        let newest = dates.newest(here).filter(|_| heard != Heard::Again);
+        let heard = history.hear(seen, here);
+        let newest = history.newest(here).filter(|_| heard != Heard::Again);
         exchange::saw(newest.map(|date| date.0));
-        let retires = dates.retires(heard, date, here);
-        drop(dates);
-        if let Some(connection) = connection.filter(|_| retires) {
-            connection.poison();
-        }
+        history.retires(heard, date, here)
     }
 }
 
@@ -199,6 +244,52 @@ fn parse(date: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const DATE: Duration = Duration::from_secs(1_700_000_000);
+    const HOUR: Duration = Duration::from_secs(3_600);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// The clock of a client whose host is an hour ahead, with this clock in place of missing `Date`s.
+    fn server(fallback: Option<Clock>) -> ServerClock {
+        ServerClock::new(Clock::of_tokio(DATE + HOUR), fallback)
+    }
+
+    fn is_about(told: Option<ServerTime>, time: Duration) -> bool {
+        told.is_some_and(|told| told.0.abs_diff(time) <= 2 * SECOND)
+    }
+
+    #[test]
+    fn two_answers_without_a_date_tell_the_time_of_the_fallback_and_none_without_it() {
+        let with = server(Some(Clock::of_tokio(DATE)));
+        with.hear_no_date(with.here().now);
+        assert_eq!(with.stamp(), None, "nothing confirms the first");
+        with.hear_no_date(with.here().now);
+        assert!(is_about(with.stamp(), DATE) && is_about(with.newest(), DATE));
+        assert!(with.goes_by_fallback() && !with.is_silent());
+        let without = server(None);
+        (0..2).for_each(|_| without.hear_no_date(without.here().now));
+        assert_eq!((without.stamp(), without.newest()), (None, None));
+        assert!(without.is_silent() && !without.goes_by_fallback());
+    }
+
+    #[test]
+    fn a_date_wins_over_the_fallback_whichever_comes_first() {
+        for before in [0, 2, 9] {
+            let server = server(Some(Clock::of_tokio(DATE - HOUR)));
+            let sent = server.here().now;
+            (0..before).for_each(|_| server.hear_no_date(sent));
+            (0..2).for_each(|_| server.hear(DATE, sent, None));
+            (0..9).for_each(|_| server.hear_no_date(sent));
+            let told = [
+                server.stamp(),
+                server.newest(),
+                server.past(),
+                server.latest(),
+            ];
+            assert!(told.iter().all(|told| is_about(*told, DATE)), "{told:?}");
+            assert!(!server.goes_by_fallback());
+        }
+    }
 
     #[test]
     fn a_date_is_read_and_anything_else_is_none() {

@@ -146,7 +146,7 @@ impl<T> Write<T> {
 impl Store {
     /// Derives a client whose requests are single attempts with a time-out, whatever the caller's does.
     pub(crate) fn new(client: &Client, config: Config) -> Self {
-        let server = ServerClock::new(config.clock.clone());
+        let server = ServerClock::new(config.clock.clone(), config.fallback_date.clone());
         let conf = client
             .config()
             .to_builder()
@@ -229,6 +229,11 @@ impl Store {
     /// Whether answers come, and none has told the time.
     pub(crate) fn is_told_no_time(&self) -> bool {
         self.server.is_silent()
+    }
+
+    /// Whether the times that are known come from a clock of this host, because answers tell none.
+    pub(crate) fn goes_by_fallback_date(&self) -> bool {
+        self.server.goes_by_fallback()
     }
 
     /// Whether `then` is still to come, as far as is known.

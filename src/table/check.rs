@@ -45,6 +45,8 @@ pub(crate) async fn check(
     }
     if store.newest_date().is_none() {
         findings.push(Finding::MissingDateHeader);
+    } else if store.goes_by_fallback_date() {
+        findings.push(Finding::FallbackDate);
     }
     Ok(TableReport::new(findings, tried))
 }

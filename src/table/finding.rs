@@ -152,6 +152,9 @@ pub enum Finding {
     },
     /// The answers carry no `Date`: callers that do not wait cannot tell a crashed holder from a busy one.
     MissingDateHeader,
+    /// The answers carry no `Date`, and the clock of [`fallback_date`](crate::LockClientBuilder::fallback_date) stands in for it. Locks work
+    /// in full as long as the clocks of all hosts agree.
+    FallbackDate,
     /// A setting is another than the one that the [options](crate::TableOptions) of
     /// [`check_table_with`](crate::LockClient::check_table_with) ask for.
     OtherSetting {
@@ -209,7 +212,8 @@ impl Finding {
             | Finding::WithoutTtl
             | Finding::OtherTtl { .. }
             | Finding::EventuallyConsistentReplicas { .. }
-            | Finding::MissingDateHeader => Severity::Warning,
+            | Finding::MissingDateHeader
+            | Finding::FallbackDate => Severity::Warning,
             Finding::OtherSetting { .. }
             | Finding::WithoutSetting { .. }
             | Finding::PartlyNotified { .. } => Severity::Note,
@@ -246,7 +250,14 @@ impl Finding {
             Finding::EventuallyConsistentReplicas { .. } => {
                 "use its locks from one region only, or make it strongly consistent (MRSC)".into()
             }
-            Finding::MissingDateHeader => "let the `Date` of answers through the proxies".into(),
+            Finding::MissingDateHeader => {
+                "let the `Date` of answers through the proxies, or set `fallback_date` for an engine that has none"
+                    .into()
+            }
+            Finding::FallbackDate => {
+                "set `fallback_date` at all clients of the table, and keep their hosts' clocks in step"
+                    .into()
+            }
             Finding::OtherSetting { setting, .. } => mend(setting),
             Finding::WithoutSetting { .. } => "locks do without it".into(),
             Finding::PartlyNotified { .. } => "give their clients a notifier too".into(),
@@ -326,6 +337,9 @@ impl fmt::Display for What<'_> {
             }
             Finding::MissingDateHeader => f.write_str(
                 "answers carry no `Date`, and callers that do not wait never pass a crashed holder",
+            ),
+            Finding::FallbackDate => f.write_str(
+                "answers carry no `Date`, and the clocks of the clients' hosts stand in for it",
             ),
             Finding::OtherSetting {
                 setting,

@@ -21,6 +21,7 @@ mod endings;
 mod engines;
 mod events;
 mod examples;
+mod fallback_date;
 mod features;
 mod fencing;
 mod heartbeats;

@@ -50,6 +50,8 @@ fn remedy(finding: &Finding, place: &Place) -> String {
             setting: TableSetting::PointInTimeRecovery,
             ..
         } => format!("switch it on with `{} --point-in-time-recovery`", create()),
+        Finding::MissingDateHeader => "let the `Date` of answers through the proxies".into(),
+        Finding::FallbackDate => "keep the clocks of their hosts in step".into(),
         Finding::PartlyNotified { .. } => "run their commands with `--notify` too".into(),
         _ => finding.remedy(),
     }
@@ -72,7 +74,7 @@ mod tests {
         }
     }
 
-    fn findings() -> [Finding; 14] {
+    fn findings() -> [Finding; 15] {
         let text = || "x".to_owned();
         [
             Finding::NoTable,
@@ -99,6 +101,7 @@ mod tests {
                 regions: vec![text()],
             },
             Finding::MissingDateHeader,
+            Finding::FallbackDate,
             Finding::PartlyNotified {
                 lock: "a\nb".into(),
                 places: 3,
@@ -128,7 +131,14 @@ mod tests {
             let told = told(finding, &place);
             let weight = format!("{}: ", finding.severity());
             assert!(told.starts_with(&weight), "{told}");
-            for word in ["create_table", "key_names", "sweeper", "notifier", "\n"] {
+            for word in [
+                "create_table",
+                "key_names",
+                "fallback_date",
+                "sweeper",
+                "notifier",
+                "\n",
+            ] {
                 assert!(!told.contains(word), "{told}");
             }
         }
@@ -138,11 +148,11 @@ mod tests {
             "fatal: there is no such table: create it with `fairlock table create --table locks`"
         );
         assert_eq!(
-            told(&findings[10]),
+            told(&findings[11]),
             r"note: 1 of 3 places at `a\nb` cannot be notified: the waiter behind each polls: run their commands with `--notify` too"
         );
         assert_eq!(
-            told(&findings[11]),
+            told(&findings[12]),
             "note: point-in-time recovery is off, not on as asked for: switch it on with `fairlock table create --table locks \
              --point-in-time-recovery`"
         );

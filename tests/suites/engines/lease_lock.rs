@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use fairlock::embedded::{Fault, When};
-use fairlock::{Error, Finding, Lease, LeaseLock, RecordWait};
+use fairlock::{Error, Lease, LeaseLock, RecordWait};
 
 use super::place::{Place, SECOND, granted, until};
 use fairlock_testkit::lab::{Host, acquire};
@@ -19,10 +19,9 @@ fn named(host: &Host) -> LeaseLock {
     host.locks.lease_lock("a").unwrap()
 }
 
-/// Leases need dates: without the time in an answer there is no lease.
-async fn tells_the_time(place: &Place) -> bool {
-    let report = place.host().locks.check_table().await.unwrap();
-    !report.findings.contains(&Finding::MissingDateHeader)
+/// Leases need dates. Where answers have none, the clock of the hosts stands in for them.
+fn host(place: &Place) -> Host {
+    place.host_with(|builder| builder.fallback_date(place.clock_at_rate(1.0)))
 }
 
 fn is_refused(refused: &Result<Lease, Error>) -> bool {
@@ -30,10 +29,7 @@ fn is_refused(refused: &Result<Lease, Error>) -> bool {
 }
 
 pub(crate) async fn a_lease_is_found_extended_and_released_by_another_process(place: &Place) {
-    if !tells_the_time(place).await {
-        return;
-    }
-    let [a, b, c] = [(); 3].map(|()| place.host());
+    let [a, b, c] = [(); 3].map(|()| host(place));
     let lease = named(&a).acquire("one", MINUTE).await.unwrap();
     assert_eq!(named(&b).find("one").await.unwrap(), Some(lease.clone()));
     assert_eq!(named(&b).find("other").await.unwrap(), None);
@@ -58,10 +54,7 @@ pub(crate) async fn a_lease_is_found_extended_and_released_by_another_process(pl
 }
 
 pub(crate) async fn a_lease_whose_requests_go_astray_is_one_lease(place: &Place) {
-    if !tells_the_time(place).await {
-        return;
-    }
-    let host = place.host();
+    let host = host(place);
     for when in [When::Before, When::After] {
         meets(&host.network, "enter", 1, Fault::Lose(when));
         let lease = named(&host).acquire("one", MINUTE).await.unwrap();
@@ -77,11 +70,8 @@ pub(crate) async fn a_lease_whose_requests_go_astray_is_one_lease(place: &Place)
 
 /// By the server clock, or by a waiter in the queue that has observed no change for that long.
 pub(crate) async fn a_lease_that_is_over_is_passed_by_who_waits(place: &Place) {
-    if !tells_the_time(place).await {
-        return;
-    }
-    let lease = named(&place.host()).acquire("one", SECOND).await.unwrap();
-    let next = granted(place.waits_behind(0, &place.host()).await).await;
+    let lease = named(&host(place)).acquire("one", SECOND).await.unwrap();
+    let next = granted(place.waits_behind(0, &host(place)).await).await;
     assert!(next.ticket() > lease.ticket());
     next.release().await.unwrap();
     place.comes_to_rest().await;
@@ -89,10 +79,7 @@ pub(crate) async fn a_lease_that_is_over_is_passed_by_who_waits(place: &Place) {
 
 /// Leases whose callers waited in the queue, one by one and beside each other, and guards that became leases.
 pub(crate) async fn leases_are_granted_in_turn_and_permits_are_leased(place: &Place) {
-    if !tells_the_time(place).await {
-        return;
-    }
-    let [a, b, c] = [(); 3].map(|()| place.host());
+    let [a, b, c] = [(); 3].map(|()| host(place));
     let guard = acquire(&a).await;
     let lock = named(&b);
     let waiting = lock.acquire_in_turn("one", MINUTE, RecordWait::Infinite);

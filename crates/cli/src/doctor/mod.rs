@@ -303,7 +303,7 @@ fn about(finding: &Finding) -> &'static str {
     match finding {
         Finding::Denied { operation, .. } | Finding::Refused { operation, .. } => operation,
         Finding::NoTtl | Finding::WithoutTtl | Finding::OtherTtl { .. } => "ttl",
-        Finding::MissingDateHeader => "clock",
+        Finding::MissingDateHeader | Finding::FallbackDate => "clock",
         Finding::PartlyNotified { .. } => "notifications",
         _ => "table",
     }
