@@ -83,6 +83,8 @@ struct HoldState {
     /// How many permits the guards count on. Fewer than the table shows, if some are yet to be given back. The table keeps all permits while
     /// callers of this client wait for the next turn, for example.
     counted_on: u64,
+    /// How many permits the lock has, which an operator may change.
+    total: u64,
     /// The newest request to give way.
     asked: Option<Arc<Notice>>,
     status: HoldStatus,
@@ -119,6 +121,7 @@ impl HoldState {
     /// Takes in an answer. If a renewal's answer comes late, its data may be older than a write that was answered since, and is left out.
     fn shows(&mut self, item: &LockItem, at: At, entry: &Entry) {
         self.held = ItemHold::of(item, at, entry);
+        self.total = item.there_are();
         self.asked.clone_from(&item.asked);
         if self.written <= item.written {
             (self.data, self.written) = (LockData::of(item), item.written);
@@ -159,6 +162,7 @@ impl Hold {
             unanswered: 0,
             is_checked: false,
             counted_on: entry.permits,
+            total: item.there_are(),
             asked: item.asked.clone(),
             status: HoldStatus::Held,
         };
@@ -294,6 +298,11 @@ impl Hold {
     /// How many permits the caller may count on.
     pub(crate) fn permits(&self) -> u64 {
         self.state.read(|now| now.counted_on.min(now.held.permits))
+    }
+
+    /// How many permits the lock has, as far as this hold has seen.
+    pub(crate) fn total_permits(&self) -> u64 {
+        self.state.read(|now| now.total)
     }
 
     /// Notes that a guard counts on so many permits fewer, whatever the table keeps for the next hold at its place.

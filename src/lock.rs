@@ -53,6 +53,7 @@ pub struct FairLock {
     attributes: Attributes,
     bounds: HoldBounds,
     reads_first: bool,
+    denies_self_wait: bool,
 }
 
 impl FairLock {
@@ -66,6 +67,7 @@ impl FairLock {
             attributes: Attributes::default(),
             bounds: HoldBounds::default(),
             reads_first: false,
+            denies_self_wait: false,
         }
     }
 
@@ -217,6 +219,58 @@ impl FairLock {
         self
     }
 
+    /// Makes calls of the returned handle fail at once where they could only wait for their own client. So a second acquire that would be a
+    /// deadlock is an error, and not a wait. Off by default: locks are not re-entrant, and such a call waits.
+    ///
+    /// A call fails with [`Error::NotGranted`], whose holder [is of this process](crate::Holder::is_this_process), and sends no request. It
+    /// fails if live guards of this client hold the lock so that it cannot be granted beside them:
+    ///
+    /// - a call for the lock alone, while this client holds the lock in any way;
+    /// - a call to share it, while this client holds it alone, or shares it as often as it can be shared;
+    /// - a call for permits of a [semaphore](crate::Semaphore::deny_self_wait), while this client's own holds leave too few of them.
+    ///
+    /// [`try_acquire`](Self::try_acquire) returns `None` then. A hold that was lost or given back does not count, nor does a hold of another
+    /// client of this process.
+    ///
+    /// # Limitations
+    ///
+    /// By this setting the caller asserts that no other task of this client would release the lock. Where several tasks take turns at it, calls
+    /// are refused that would have been granted after a wait. A call that waits behind other clients is not refused, though a task of this
+    /// client may take the lock before it. The terms of a [candidate](Self::candidate) wait in any case.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn turn(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
+    /// use fairlock::{Error, RecordWait};
+    ///
+    /// let lock = lock.deny_self_wait();
+    /// let outer = lock.acquire(RecordWait::Infinite).await?;
+    /// // Without the setting, this would wait for ever.
+    /// let inner = lock.acquire(RecordWait::Infinite).await;
+    /// assert!(matches!(inner, Err(Error::NotGranted { .. })));
+    /// outer.release().await
+    /// # }
+    /// ```
+    pub fn deny_self_wait(mut self) -> FairLock {
+        self.denies_self_wait = true;
+        self
+    }
+
+    /// The same lock, whose calls wait for their own client.
+    pub(crate) fn with_self_wait(&self) -> FairLock {
+        FairLock {
+            denies_self_wait: false,
+            ..self.clone()
+        }
+    }
+
+    /// The error of a call that asks for so many permits, if it may not wait for its own client.
+    pub(crate) fn denies(&self, permits: u64) -> Option<Error> {
+        let denies = self.denies_self_wait && !self.inner.closed.is_cancelled();
+        denies.then(|| self.inner.self_wait(&self.name, permits))?
+    }
+
     /// The lock's name.
     ///
     /// # Examples
@@ -233,7 +287,7 @@ impl FairLock {
     /// Waits for this call's turn and takes the lock.
     ///
     /// Not re-entrant: a caller that holds the lock and acquires it again waits for itself. The error that ends the wait says
-    /// that the holder is in the same process.
+    /// that the holder is in the same process. With [`deny_self_wait`](Self::deny_self_wait) such a call fails at once.
     ///
     /// With [`RecordWait::NoWait`], finding the lock held costs one request, or two within the first second of a hold that its
     /// process took with its first request. The call leaves nothing in the table. A holder, successor or waiter whose lease has
@@ -383,6 +437,9 @@ impl FairLock {
     ) -> Result<LockGuard, Error> {
         if self.inner.closed.is_cancelled() {
             return Err(Error::ShutDown(Closed::ShutDown));
+        }
+        if let Some(denied) = self.denies(permits) {
+            return Err(denied);
         }
         let started = self.inner.store.now();
         if self.reads_first {

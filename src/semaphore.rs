@@ -127,6 +127,27 @@ impl Semaphore {
         self
     }
 
+    /// Makes calls of the returned handle fail at once where they could only wait for their own client, as
+    /// [`FairLock::deny_self_wait`] does: if this client's own holds leave fewer permits than the call asks for.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn call(exports: fairlock::Semaphore) -> Result<(), fairlock::Error> {
+    /// use fairlock::RecordWait;
+    ///
+    /// let exports = exports.deny_self_wait();
+    /// let all_but_one = exports.acquire_many(exports.permits() - 1, RecordWait::Infinite).await?;
+    /// // Without the setting, this would wait for ever.
+    /// assert!(exports.acquire_many(2, RecordWait::Infinite).await.is_err());
+    /// all_but_one.release().await
+    /// # }
+    /// ```
+    pub fn deny_self_wait(mut self) -> Semaphore {
+        self.lock = self.lock.deny_self_wait();
+        self
+    }
+
     /// Limits the queue for calls through the returned handle. If `most` callers or more already wait, the call fails with
     /// [`Error::QueueFull`], as at a [lock](FairLock::max_waiters). Holders of permits do not count.
     ///

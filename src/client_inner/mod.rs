@@ -10,6 +10,7 @@ mod holding;
 mod leaving;
 mod policies;
 mod prospect;
+mod self_wait;
 mod sought;
 mod trouble;
 

@@ -159,7 +159,8 @@ impl FairLock {
     /// ```
     pub fn candidate(&self) -> Candidate {
         let campaign = Campaign {
-            lock: self.clone(),
+            // A term that has ended may still be giving the lock back.
+            lock: self.with_self_wait(),
             resigned: Arc::default(),
             observer: None,
             gives_way: GivesWay::default(),

@@ -46,6 +46,7 @@ impl<'a> Call<'a> {
             attributes,
             bounds,
             reads_first: _,
+            denies_self_wait: _,
         } = lock;
         let waits = wait != RecordWait::NoWait;
         let caller = Caller {

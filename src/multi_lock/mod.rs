@@ -224,6 +224,26 @@ impl MultiLock {
         self.each(FairLock::read_first)
     }
 
+    /// Makes calls of the returned handle fail at once where they could only wait for their own client at one of the locks, as
+    /// [`FairLock::deny_self_wait`] does. Such a call takes none of the locks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn transfer(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
+    /// use fairlock::{Error, RecordWait};
+    ///
+    /// let one = locks.fair_lock("account/42")?.acquire(RecordWait::Infinite).await?;
+    /// let accounts = locks.multi_lock(["account/42", "account/7"])?.deny_self_wait();
+    /// let both = accounts.acquire(RecordWait::Infinite).await;
+    /// assert!(matches!(both, Err(Error::NotGranted { lock, .. }) if lock == "account/42"));
+    /// one.release().await
+    /// # }
+    /// ```
+    pub fn deny_self_wait(self) -> MultiLock {
+        self.each(FairLock::deny_self_wait)
+    }
+
     /// Waits for this call's turn at each of the locks, in the order of their names, and takes all of them, or none.
     ///
     /// All callers that take several locks take them in this one order, so no holder of a lock waits for a caller that waits for
@@ -275,6 +295,10 @@ impl MultiLock {
     /// # }
     /// ```
     pub async fn acquire(&self, wait: RecordWait) -> Result<MultiLockGuard, Error> {
+        let mut locks = self.locks.iter();
+        if let Some(denied) = locks.find_map(|(lock, permits)| lock.denies(*permits)) {
+            return Err(denied);
+        }
         let time = Time::from_now(&self.inner, wait, self.locks.len());
         // Each round but the last has lost a lock after the last lock was granted, and before this future was polled again.
         loop {

@@ -49,6 +49,7 @@ mod readme;
 mod resize;
 mod run;
 mod scopes;
+mod self_wait;
 mod settings;
 mod sharing;
 mod shutdown;

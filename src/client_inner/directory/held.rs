@@ -7,6 +7,7 @@ use super::Directory;
 use crate::background::{Listed, Task};
 use crate::client_inner::Batch;
 use crate::hold::Hold;
+use crate::name::LockName;
 use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::stagger::Stagger;
 use fairlock_protocol::ticket::Ticket;
@@ -74,6 +75,13 @@ impl Directory {
 
     pub(in crate::client_inner) fn all_held(&self) -> Vec<Arc<Hold>> {
         self.of_held(|place| place.hold.upgrade())
+    }
+
+    /// The holds of one lock.
+    pub(in crate::client_inner) fn held_of(&self, name: &LockName) -> Vec<Arc<Hold>> {
+        let mut holds = self.all_held();
+        holds.retain(|hold| hold.name == *name);
+        holds
     }
 
     pub(in crate::client_inner) fn all_batches(&self) -> Vec<Arc<Batch>> {

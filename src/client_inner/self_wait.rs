@@ -1,0 +1,41 @@
+//! Calls that could only wait for what their own client holds.
+
+use std::time::Duration;
+
+use super::ClientInner;
+use crate::error::{Error, Holder};
+use crate::name::LockName;
+
+impl ClientInner {
+    /// The error of a call that asks for `permits` permits, if it would have to wait for holds of this client. Local: no request is sent.
+    ///
+    /// A hold counts while its guard may be relied on. A hold that was lost or given back does not, and neither do permits that a guard has
+    /// given back.
+    pub(crate) fn self_wait(&self, name: &LockName, permits: u64) -> Option<Error> {
+        let mut own = self.directory.held_of(name);
+        own.retain(|hold| hold.is_held() && hold.permits() > 0);
+        // Of holds that have seen different numbers, the largest counts: no call is refused that could be granted.
+        let total = own.iter().map(|hold| hold.total_permits()).max()?;
+        let taken = own.iter().map(|hold| hold.permits());
+        let taken = taken.fold(permits, u64::saturating_add);
+        // A claim of the whole lock takes all permits, however many there are by now.
+        let is_alone = Some(permits) == name.permits();
+        if !is_alone && taken <= total {
+            return None;
+        }
+        let oldest = own.iter().min_by_key(|hold| hold.ticket)?;
+        Some(Error::NotGranted {
+            lock: name.to_string(),
+            holder: Some(Holder {
+                owner: self.store.config().owner.clone(),
+                ticket: oldest.ticket,
+                is_this_process: true,
+                is_shared: Some(oldest.permits()) != name.permits(),
+            }),
+            since: None,
+            position: None,
+            untaken: false,
+            waited: Duration::ZERO,
+        })
+    }
+}
