@@ -419,6 +419,17 @@ impl LockGuard {
         }
     }
 
+    /// Notes that no work began under this hold.
+    pub(crate) fn was_not_used(&self) {
+        self.hold().was_not_used();
+    }
+
+    /// Releases a hold that was lost before its caller took the guard.
+    pub(crate) async fn release_unused(self) -> Result<(), Error> {
+        self.was_not_used();
+        self.release().await
+    }
+
     /// The loss of this hold, if it was lost. Also covers a lease that ran out without any task having noticed.
     pub(crate) fn loss(&self) -> Option<LockLost> {
         self.hold().loss().map(|reason| self.lost_by(reason))

@@ -25,6 +25,8 @@ use fairlock_protocol::ticket::Ticket;
 
 mod deadline;
 
+pub(crate) use deadline::GraceAfterLoss;
+
 /// The status of a hold. It is lost at most once, and a lost hold never comes back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HoldStatus {
@@ -47,6 +49,7 @@ pub(crate) struct Hold {
     /// The newest ticket of the place, at which callers take their turns one after the other.
     newest: Ticket,
     clock: Clock,
+    /// The lease in the table on which the hold relies. Less the grace, it is the owner's.
     lease: Duration,
     bounds: HoldBounds,
     /// Taken by the call, or the task, that gives permits back.
@@ -77,6 +80,10 @@ struct HoldState {
     is_failing: bool,
     /// How many writes of data it has begun.
     writes: u64,
+    /// No work began under the hold, because it was lost before.
+    is_unused: bool,
+    /// It was given back after its local deadline.
+    is_late: bool,
     /// How many of these writes have no answer.
     unanswered: u64,
     is_checked: bool,
@@ -101,6 +108,8 @@ impl HoldState {
             asked: self.asked.clone(),
             writes: 0,
             unanswered: 0,
+            is_unused: false,
+            is_late: false,
             is_checked: false,
             counted_on: self.held.permits,
             status: HoldStatus::Held,
@@ -134,8 +143,9 @@ impl HoldState {
 static HELD: Mutex<BTreeMap<(Nonce, Ticket), usize>> = Mutex::new(BTreeMap::new());
 
 impl Hold {
-    /// The hold with `ticket` that `entry` shows, which is this client's own at its place. The hold lasts no longer than the entry's lease,
-    /// and no longer than this client's own. The next renewal writes the client's own lease, and other clients judge by it from then on.
+    /// The hold with `ticket` that `entry` shows, which is this client's own at its place. The hold lasts no longer than the entry's lease
+    /// less its grace, and no longer than this client's own lease. The next renewal writes the client's own lease and the grace, and other
+    /// clients judge by it from then on.
     pub(crate) fn new(
         name: LockName,
         attempt: Attempt,
@@ -145,6 +155,7 @@ impl Hold {
         beats: RenewalHistory,
     ) -> Self {
         let place = (attempt.nonce, entry.ticket);
+        let lease = entry.lease.min(attempt.in_table(config.lease));
         *locked(&HELD).entry(place).or_default() += 1;
         let state = HoldState {
             held: ItemHold::of(item, at, entry),
@@ -160,6 +171,8 @@ impl Hold {
             is_failing: false,
             writes: 0,
             unanswered: 0,
+            is_unused: false,
+            is_late: false,
             is_checked: false,
             counted_on: entry.permits,
             total: item.there_are(),
@@ -174,7 +187,7 @@ impl Hold {
             begun: config.clock.now(),
             newest: entry.ticket,
             clock: config.clock.clone(),
-            lease: entry.lease.min(config.lease),
+            lease,
             bounds,
             giving_back: AsyncMutex::default(),
             state: Signal::new(state),
@@ -228,7 +241,8 @@ impl Hold {
     }
 
     fn until_danger(&self) -> Duration {
-        lease::until_danger(self.lease, self.remaining())
+        let lease = self.lease.saturating_sub(self.attempt.grace());
+        lease::until_danger(lease, self.remaining())
     }
 
     fn is_failing(&self) -> bool {
@@ -432,7 +446,7 @@ impl Hold {
 
     /// Ends the hold as lost, unless it has ended already. Returns whether this call ended it.
     pub(crate) fn lose(&self, loss: LossReason) -> bool {
-        let ended = self.end(HoldStatus::Lost(loss.clone()));
+        let ended = self.end(HoldStatus::Lost(loss.clone()), false);
         if ended {
             self.told.lost(&loss, self.lasted());
         }
@@ -458,7 +472,7 @@ impl Hold {
     pub(crate) fn give_back(&self) -> bool {
         // The owner may notice the deadline, and give the hold back, before the task that renews it runs.
         let has_expired = self.remaining().is_zero();
-        let ended = self.end(HoldStatus::Released);
+        let ended = self.end(HoldStatus::Released, has_expired);
         match ended {
             true if has_expired => self.told.lost(&self.expiry_reason(), self.lasted()),
             true => self.told.given_back(self.lasted()),
@@ -471,11 +485,11 @@ impl Hold {
         self.clock.now().since(self.begun)
     }
 
-    fn end(&self, how: HoldStatus) -> bool {
+    fn end(&self, how: HoldStatus, is_late: bool) -> bool {
         let ended = self.state.change(|now| {
             let holds = now.status == HoldStatus::Held;
             if holds {
-                now.status = how;
+                (now.status, now.is_late) = (how, is_late);
             }
             holds
         });

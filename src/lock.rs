@@ -423,8 +423,8 @@ impl FairLock {
         if self.max_waiters == Some(0) {
             return Err(Invalid::ZeroWaiters);
         }
-        self.bounds
-            .check(self.inner.store.config().idle_retention)?;
+        let config = self.inner.store.config();
+        self.bounds.check(config.lease, config.idle_retention)?;
         check_attributes(&self.attributes)
     }
 
@@ -569,7 +569,8 @@ impl FairLock {
         call: &Call<'_>,
     ) -> Result<(), Error> {
         tracing::info!(lock = %lost.lock, ticket = %lost.ticket, reason = %lost.reason, "lost before its caller came for it: begins again");
-        self.inner.let_go(guard.release(), call.until).await;
+        let release = guard.release_unused();
+        self.inner.let_go(release, call.until).await;
         if self.inner.closed.is_cancelled() {
             return Err(Error::ShutDown(Closed::ShutDown));
         }

@@ -209,7 +209,8 @@ impl Slots<'_> {
         };
         Asked::Taken(Taken {
             ticket,
-            beats: RenewalHistory::taken(first_sent, self.store.config().lease),
+            beats: RenewalHistory::taken(first_sent, self.store.config().lease)
+                .with_grace(attempt.grace()),
             answer,
         })
     }

@@ -42,7 +42,7 @@ impl Acquisition {
         }
         let renewed;
         let is_kept = self.store().is_kept(item.expires_at);
-        if lease::is_short(lease, left) || entry.lease > lease || !is_kept {
+        if lease::is_short(lease, left) || entry.lease > attempt.in_table(lease) || !is_kept {
             let footing = Footing::of(item, at, entry);
             let Some((item, sent)) = Box::pin(self.renew(&attempt, footing, until)).await? else {
                 return self.lost_place(&attempt);

@@ -1,6 +1,7 @@
 //! The task of a place, from its first request to its last. The task removes whatever it wrote; what it cannot remove lapses with its lease.
 
 mod course;
+mod grace;
 mod grant;
 mod leaving;
 mod outage;
@@ -253,7 +254,9 @@ impl Acquisition {
     fn attempt(&self) -> Attempt {
         let (tickets, permits) = (self.batch.size(), self.claim.permits);
         let attempt = self.inner.notified_attempt(tickets, permits);
-        attempt.described(&self.claim.attributes)
+        attempt
+            .described(&self.claim.attributes)
+            .graced(self.claim.bounds.grace())
     }
 
     /// What a lock item shows to a place that asks for the lock.

@@ -1,6 +1,7 @@
 //! A hold that stays in the table though its guard is gone: for as long as its caller wants it to last at least, or as a lease.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Acquisition;
 use super::turns::{Done, tell};
@@ -32,12 +33,14 @@ impl Acquisition {
                 hold: Arc::clone(hold),
             }
         };
+        // Its caller's work is over, so nobody waits for a grace.
+        let attempt = hold.attempt.again().graced(Duration::ZERO);
         let to_ask_for = || hold_bounds::lasting(hold.owed(), config.lease);
         let renew = || {
             let footing = hold.footing();
             inner
                 .store
-                .renew(&hold.name, &hold.attempt, footing, to_ask_for())
+                .renew(&hold.name, &attempt, footing, to_ask_for())
         };
         let (item, sent) = match self.writes_last(hold, renew).await {
             Ok(written) => written,

@@ -101,6 +101,10 @@ impl Acquisition {
         mut caller: Option<GiveBack>,
         mut deadline: Moment,
     ) -> Done {
+        deadline = match Box::pin(self.keeps_for_grace(hold, &mut caller, deadline)).await {
+            Ok(until) => until,
+            Err(done) => return done,
+        };
         let is_ours = matches!(
             hold.status(),
             HoldStatus::Released | HoldStatus::Lost(LossReason::ShutDown)

@@ -42,7 +42,7 @@ impl FairLock {
     }
 
     /// Changes how calls of the returned handle wait and hold, by the settings of the async handle: observers, attributes, the length of the
-    /// queue, the times of a hold.
+    /// queue, the times of a hold, whether a call may wait for its own client.
     ///
     /// # Examples
     ///

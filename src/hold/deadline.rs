@@ -2,13 +2,24 @@
 
 use std::time::Duration;
 
-use super::{Hold, HoldState};
+use super::{Hold, HoldState, HoldStatus};
 use crate::config::Config;
 use crate::error::LossReason;
 use crate::hold_bounds;
 use crate::store::Store;
 use fairlock_protocol::lease;
 use fairlock_protocol::moment::Moment;
+
+/// How a hold that has ended leaves the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GraceAfterLoss {
+    /// By a release, as soon as its guard is given back.
+    None,
+    /// By a release at this moment, before which its lease in the table does not end.
+    Until(Moment),
+    /// By the end of its lease in the table, of which the grace is a part.
+    Lease,
+}
 
 impl Hold {
     /// The local deadline: the end of the lease, or of the longest hold that the caller wants.
@@ -27,6 +38,34 @@ impl Hold {
     /// When the longest hold that the caller wants ends.
     fn limit(&self) -> Option<Moment> {
         Some(self.begun + self.bounds.max?)
+    }
+
+    /// Notes that no work began under the hold: it was lost before its caller took it.
+    pub(crate) fn was_not_used(&self) {
+        self.state.note(|now| now.is_unused = true);
+    }
+
+    /// What the grace asks of the client, now that the hold has ended. A hold that ended at its local deadline is not released before its grace
+    /// is over, whatever its guard does: what its caller sent last may still arrive.
+    pub(crate) fn grace_after_loss(&self) -> GraceAfterLoss {
+        let (status, is_unused, is_late) = self
+            .state
+            .read(|now| (now.status.clone(), now.is_unused, now.is_late));
+        match (self.bounds.grace, status) {
+            (None, _) => GraceAfterLoss::None,
+            _ if is_unused => GraceAfterLoss::None,
+            (Some(grace), HoldStatus::Lost(LossReason::MaxHold { .. })) => {
+                let limit = self.limit().unwrap_or(self.begun);
+                GraceAfterLoss::Until(limit + grace)
+            }
+            (_, HoldStatus::Lost(LossReason::Expired | LossReason::Unreachable { .. })) => {
+                GraceAfterLoss::Lease
+            }
+            (_, HoldStatus::Released) if is_late => GraceAfterLoss::Lease,
+            (_, HoldStatus::Held | HoldStatus::Lost(_) | HoldStatus::Released) => {
+                GraceAfterLoss::None
+            }
+        }
     }
 
     /// How much is left of the shortest hold that the caller wants.

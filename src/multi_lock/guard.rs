@@ -187,6 +187,12 @@ impl MultiLockGuard {
         }
         Err(told)
     }
+
+    /// Releases locks under which no work began.
+    pub(super) async fn release_unused(self) -> Result<(), Error> {
+        self.guards.iter().for_each(LockGuard::was_not_used);
+        self.release().await
+    }
 }
 
 impl HoldHandle for MultiLockGuard {

@@ -209,6 +209,21 @@ impl MultiLock {
         self.each(|lock| lock.min_hold(least))
     }
 
+    /// Keeps others waiting for longer if one of the locks is lost, as [`FairLock::grace_after_loss`] does. A call that loses a lock while it
+    /// waits for the next one gives that lock back at once: no work has begun under it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn transfer(accounts: fairlock::MultiLock) -> Result<(), fairlock::Error> {
+    /// let accounts = accounts.grace_after_loss(std::time::Duration::from_secs(15));
+    /// accounts.acquire(fairlock::RecordWait::Infinite).await?.release().await
+    /// # }
+    /// ```
+    pub fn grace_after_loss(self, grace: Duration) -> MultiLock {
+        self.each(|lock| lock.grace_after_loss(grace))
+    }
+
     /// Returns a handle whose calls read each lock once before they write to it, as [`FairLock::read_first`] does.
     ///
     /// # Examples
@@ -371,7 +386,7 @@ impl MultiLock {
                 Taken::Part(guard, lost) => self.begin_again(guard, &lost, time).await?,
                 Taken::Failed(guard, error) => {
                     let late = time.ends_late(&self.inner);
-                    self.inner.let_go(guard.release(), late).await;
+                    self.inner.let_go(guard.release_unused(), late).await;
                     return Err(in_all(error, time.waited(&self.inner)));
                 }
             }
@@ -389,7 +404,7 @@ impl MultiLock {
         tracing::info!(lock = %lost.lock, ticket = %lost.ticket, reason = %lost.reason, "lost while it waited for others: begins again");
         if time.is_over(&self.inner) {
             let late = time.ends_late(&self.inner);
-            self.inner.let_go(guard.release(), late).await;
+            self.inner.let_go(guard.release_unused(), late).await;
             let known = self
                 .locks
                 .iter()
@@ -398,7 +413,7 @@ impl MultiLock {
             let waited = time.waited(&self.inner);
             return Err(hold::not_granted(name, None, None, waited));
         }
-        self.inner.let_go(guard.release(), time.ends).await;
+        self.inner.let_go(guard.release_unused(), time.ends).await;
         Ok(())
     }
 

@@ -23,6 +23,8 @@ pub(crate) struct Attempt {
     pub(super) attributes: Attributes,
     /// The caller's id for a lease and the time for which it takes its place. `None` if it takes the client's own lease duration.
     pub(super) lasting: Option<(String, Duration)>,
+    /// How much longer than for its owner's lease others are to wait, if the owner is lost.
+    grace: Duration,
     /// A request of this attempt got no answer, so its nonce may turn up in the table at any later time.
     in_doubt: AtomicBool,
     /// How many renewals were sent, by all callers that have its place.
@@ -39,6 +41,7 @@ impl Attempt {
             permits,
             attributes: Attributes::default(),
             lasting: None,
+            grace: Duration::ZERO,
             in_doubt: AtomicBool::new(false),
             renewals: Arc::default(),
             registration: None,
@@ -59,6 +62,20 @@ impl Attempt {
             attributes: attributes.clone(),
             ..self
         }
+    }
+
+    /// The attempt of a caller whose loss is to keep others waiting for this much longer.
+    pub(crate) fn graced(self, grace: Duration) -> Self {
+        Attempt { grace, ..self }
+    }
+
+    pub(crate) fn grace(&self) -> Duration {
+        self.grace
+    }
+
+    /// The lease that its entry shows to others, where its owner believes in `lease`.
+    pub(crate) fn in_table(&self, lease: Duration) -> Duration {
+        lease.saturating_add(self.grace)
     }
 
     /// The attempt to which a late entry belongs: more copies of its request may be under way.
@@ -82,6 +99,7 @@ impl Attempt {
             permits: self.permits,
             attributes: self.attributes.clone(),
             lasting: self.lasting.clone(),
+            grace: self.grace,
             in_doubt: AtomicBool::new(self.is_in_doubt()),
             renewals: Arc::clone(&self.renewals),
             registration: self.registration.clone(),

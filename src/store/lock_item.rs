@@ -206,8 +206,8 @@ impl Store {
         self.write(name, &write).await
     }
 
-    /// Renews a hold or a slot, without its stamp if a later date stands there. Keeps the item for longer if it would go too
-    /// soon. The answer shows the other participants.
+    /// Renews a hold or a slot for its owner's `lease`, without its stamp if a later date stands there. Keeps the item for longer if
+    /// it would go too soon. The answer shows the other participants.
     pub(crate) async fn renew(
         &self,
         name: &LockName,
@@ -222,7 +222,7 @@ impl Store {
         } = footing;
         let keeps = self.expiry().filter(|_| self.goes_early(expires_at));
         let renew = |dating| {
-            let beat = (attempt.next_beat(), lease);
+            let beat = (attempt.next_beat(), attempt.in_table(lease));
             let write = LockWrite::renew(all_of(name), (attempt.nonce, footing), beat, dating);
             self.write_keeping(name, write, keeps)
         };

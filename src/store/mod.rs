@@ -355,7 +355,7 @@ impl Store {
             tickets: attempt.tickets,
             permits: attempt.permits,
             beat: 0,
-            lease: lasting.map_or(self.config.lease, |(_, lease)| *lease),
+            lease: lasting.map_or_else(|| attempt.in_table(self.config.lease), |(_, lease)| *lease),
             renewed_at: stamp,
             since: stamp,
             address: attempt.address().cloned(),

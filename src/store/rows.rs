@@ -79,7 +79,7 @@ impl Store {
         self.write_row(name, ticket, write).await
     }
 
-    /// Renews a waiting row, without its stamp if a later date stands there.
+    /// Renews a waiting row for its owner's `lease`, without its stamp if a later date stands there.
     pub(crate) async fn renew_row(
         &self,
         name: &LockName,
@@ -88,7 +88,7 @@ impl Store {
         lease: Duration,
     ) -> Answer {
         let renew = |dating| {
-            let beat = (attempt.next_beat(), lease);
+            let beat = (attempt.next_beat(), attempt.in_table(lease));
             let write = RowWrite::renew(attempt.nonce, beat, dating, self.row_expiry());
             self.write_row(name, ticket, write)
         };

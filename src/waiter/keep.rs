@@ -143,7 +143,7 @@ impl Waiter {
         let config = self.store.config();
         let heartbeat = self.store.heartbeat(entry.renewed_at.is_some());
         match self.beats.established(entry.beat) {
-            Some(sent) if entry.lease <= config.lease => sent + heartbeat,
+            Some(sent) if entry.lease <= self.attempt.in_table(config.lease) => sent + heartbeat,
             _ => Moment::default(),
         }
     }

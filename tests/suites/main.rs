@@ -24,6 +24,7 @@ mod examples;
 mod fallback_date;
 mod features;
 mod fencing;
+mod grace;
 mod heartbeats;
 mod holds;
 mod hostile;

@@ -49,6 +49,8 @@ pub struct RenewalHistory {
     sent: Vec<(u64, Moment)>,
     /// The lease that the owner asked for last.
     asked: Duration,
+    /// By how much the leases in the table are longer than the leases that the owner asks for.
+    grace: Duration,
 }
 
 /// How many writes are remembered. An owner that is shown a beat from before them has long lost its lease.
@@ -60,7 +62,15 @@ impl RenewalHistory {
         RenewalHistory {
             sent: vec![(0, sent)],
             asked: lease,
+            grace: Duration::ZERO,
         }
+    }
+
+    /// The same history of an owner whose entry asks others to wait for longer, by `grace`. The owner itself believes in no more than it would
+    /// without that.
+    #[must_use]
+    pub fn with_grace(self, grace: Duration) -> Self {
+        RenewalHistory { grace, ..self }
     }
 
     /// Notes that a renewal is about to be sent that asks for this lease. Observers may judge by a shorter lease from the moment the write
@@ -102,10 +112,10 @@ impl RenewalHistory {
             .map(|(_, sent)| *sent)
     }
 
-    /// Until when the owner may believe in a place that shows `beat` and `lease`, by which others judge it. Returns `None` where
-    /// `established` does.
+    /// Until when the owner may believe in a place that shows `beat` and `lease`, by which others judge it: not in the grace, which is a part
+    /// of that lease. Returns `None` where `established` does.
     pub fn believed_until(&self, beat: u64, lease: Duration) -> Option<Moment> {
-        let lease = believed(lease.min(self.asked));
+        let lease = believed(lease.saturating_sub(self.grace).min(self.asked));
         self.established(beat).map(|sent| sent + lease)
     }
 }
@@ -203,6 +213,23 @@ pub fn is_past(then: Option<ServerTime>, span: Duration, now: Option<ServerTime>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_owner_does_not_believe_in_the_grace_of_its_entry() {
+        let lease = Duration::from_secs(30);
+        let at = Moment::default() + Duration::from_secs(1);
+        let mut beats = RenewalHistory::taken(at, lease).with_grace(4 * lease);
+        let until = |beats: &RenewalHistory, shown| beats.believed_until(0, shown);
+        assert_eq!(until(&beats, 5 * lease), Some(at + believed(lease)));
+        // By a shorter lease in the table others may judge sooner.
+        assert_eq!(
+            until(&beats, 4 * lease + lease / 2),
+            Some(at + believed(lease / 2))
+        );
+        assert_eq!(until(&beats, lease), Some(at));
+        beats.asks_for(lease / 3);
+        assert_eq!(until(&beats, 5 * lease), Some(at + believed(lease / 3)));
+    }
 
     #[test]
     fn a_beat_whose_renewal_was_not_answered_counts_from_the_one_before() {

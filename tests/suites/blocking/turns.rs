@@ -305,3 +305,32 @@ fn any_other_call_of_the_async_client_can_be_waited_for() {
         assert_eq!(gone.unwrap(), fairlock::DeleteOutcome::NotThere);
     });
 }
+
+/// The settings of the async handles hold for blocking calls too.
+#[test]
+fn a_thread_that_would_wait_for_itself_is_refused_at_once() {
+    blocking(|| {
+        let table = Table::new();
+        let (locks, network) = table.host();
+        let lock = lock(&locks).with(|lock| lock.deny_self_wait().grace_after_loss(LONG));
+        let held = lock.acquire(RecordWait::Infinite).unwrap();
+        let before = network.counts().requests();
+        let refused = lock.acquire(RecordWait::Infinite).map(drop).unwrap_err();
+        let told = refused.to_string();
+        assert!(
+            matches!(&refused, Error::NotGranted { holder: Some(holder), .. } if holder.is_this_process),
+            "{told}"
+        );
+        assert!(lock.try_acquire().unwrap().is_none());
+        let both = locks.multi_lock(["a", "b"]).unwrap();
+        let both = both.with(|locks| locks.deny_self_wait());
+        assert!(both.try_acquire().unwrap().is_none());
+        assert_eq!(network.counts().requests(), before);
+        held.release().unwrap();
+        both.acquire(RecordWait::default())
+            .unwrap()
+            .release()
+            .unwrap();
+        assert!(table.is_free());
+    });
+}

@@ -1,4 +1,4 @@
-//! `--max-hold` and `--min-hold`.
+//! `--max-hold`, `--min-hold` and `--grace-after-loss`.
 
 use std::time::Instant;
 
@@ -46,4 +46,37 @@ fn bounds_that_cross_are_refused_before_the_command_runs() {
     let refused = run(home.path(), &flags, &["touch", "ran"]);
     refused.assert_refused(64, &["max_hold"]);
     assert!(!home.path().join("ran").exists());
+}
+
+#[test]
+fn a_command_with_a_grace_asks_others_to_wait_for_longer_and_hands_over_at_once_when_it_is_done() {
+    let home = home();
+    let flags = ["--grace-after-loss", "5m"];
+    let slow = Running::start(
+        home.path(),
+        &flags,
+        "touch begun; until [ -e done ]; do sleep 0.05; done",
+    );
+    until("the command", || home.path().join("begun").exists());
+    let lease = shown(home.path())["holder"]["lease_ms"].as_u64();
+    assert_eq!(lease, Some(30_000 + 300_000));
+    std::fs::write(home.path().join("done"), "").expect("a file");
+    let (code, _, err) = slow.end();
+    assert_eq!(code, 0, "{err}");
+    let next = run(home.path(), &["--quiet", "--wait", "20s"], &["true"]);
+    next.assert_done();
+}
+
+#[test]
+fn a_grace_that_no_lock_can_keep_is_refused_before_the_command_runs() {
+    let home = home();
+    for grace in ["0s", "30d"] {
+        let refused = run(
+            home.path(),
+            &["--grace-after-loss", grace],
+            &["touch", "ran"],
+        );
+        refused.assert_refused(64, &["grace_after_loss"]);
+        assert!(!home.path().join("ran").exists());
+    }
 }

@@ -1,0 +1,45 @@
+//! A hold that was lost at its local deadline, and whose caller wants others to wait for longer than for its lease.
+
+use std::sync::Arc;
+
+use super::Acquisition;
+use super::turns::Done;
+use crate::client_inner::{GiveBack, outcome};
+use crate::hold::{GraceAfterLoss, Hold};
+use crate::slots::Ended;
+use fairlock_protocol::moment::Moment;
+
+impl Acquisition {
+    /// Keeps a lost hold in the table until its grace is over. Returns until when it can be released then. Returns the outcome of the turn
+    /// instead if the lease is to end the hold, because that ends with the grace, or because the client is shut down meanwhile.
+    pub(super) async fn keeps_for_grace(
+        &self,
+        hold: &Arc<Hold>,
+        caller: &mut Option<GiveBack>,
+        deadline: Moment,
+    ) -> Result<Moment, Done> {
+        let until = match hold.grace_after_loss() {
+            GraceAfterLoss::None => return Ok(deadline),
+            GraceAfterLoss::Until(until) => Some(until),
+            GraceAfterLoss::Lease => None,
+        };
+        tracing::info!(lock = %hold.name, ticket = %hold.ticket, "lost: others wait for its grace");
+        let inner = &self.inner;
+        if let Some(until) = until {
+            tokio::select! {
+                biased;
+                () = inner.closed.cancelled() => {}
+                () = inner.store.config().clock.sleep_until(until) => {
+                    return Ok(deadline + hold.attempt.grace());
+                }
+            }
+        }
+        let ended = Ok(Ended::KeptOn);
+        hold.told.released(outcome(hold.ticket, &ended));
+        Err(Done {
+            ended,
+            caller: caller.take(),
+            hold: Arc::clone(hold),
+        })
+    }
+}

@@ -1,0 +1,471 @@
+//! Holds after whose loss others wait for longer than for the lease.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a helper of a test that cannot go on has failed the test; a caller's task, not the client's"
+)]
+
+use std::time::Duration;
+
+use fairlock::RecordWait::{Infinite, NoWait};
+use fairlock::embedded::Faults;
+use fairlock::{Error, FairLock, HeldLocks, LockGuard, LossReason};
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::virtual_time;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+const LEASE: Duration = Duration::from_secs(30);
+const GRACE: Duration = Duration::from_secs(100);
+/// The server clock allowance, and the grain of dates.
+const ALLOWED: Duration = Duration::from_secs(10 + 2);
+
+fn lock(host: &Host) -> FairLock {
+    host.locks.fair_lock("a").unwrap()
+}
+
+fn graced(host: &Host) -> FairLock {
+    lock(host).grace_after_loss(GRACE)
+}
+
+async fn hold(host: &Host) -> LockGuard {
+    graced(host).acquire(Infinite).await.unwrap()
+}
+
+/// Notes when a hold is lost, by its owner.
+fn loss(guard: &LockGuard) -> JoinHandle<Instant> {
+    let lost = guard.lost();
+    tokio::spawn(async move {
+        lost.await;
+        Instant::now()
+    })
+}
+
+/// Notes when a waiter is granted the lock, and releases it.
+fn turn(waiting: JoinHandle<LockGuard>) -> JoinHandle<Instant> {
+    tokio::spawn(async move {
+        let guard = waiting.await.unwrap();
+        let granted = Instant::now();
+        guard.release().await.unwrap();
+        granted
+    })
+}
+
+/// Asserts that the others were kept waiting for the grace, and for no longer than it takes to notice its end.
+#[track_caller]
+fn is_after_grace(lost: Instant, granted: Instant) {
+    assert!(
+        granted >= lost + GRACE,
+        "{:?} after the loss",
+        granted - lost
+    );
+    let bound = lost + GRACE + ALLOWED + 3 * SECOND;
+    assert!(granted <= bound, "{:?} after the loss", granted - lost);
+}
+
+#[test]
+fn a_holder_that_is_cut_off_is_lost_at_its_lease_and_the_next_has_the_lock_after_the_grace() {
+    for cut in [0, 3, 9, 11, 25, 64] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (one, two) = (lab.host(), lab.host());
+            let guard = hold(&one).await;
+            let (begun, lost) = (Instant::now(), loss(&guard));
+            let next = turn(waits(&lab, &two).await);
+            sleep_until(begun + SECOND + cut * SECOND).await;
+            one.network.set_faults(cut_off());
+            let cut = Instant::now();
+            let lost = lost.await.unwrap();
+            assert!(lost <= cut + LEASE && !guard.is_held(), "{:?}", lost - cut);
+            is_after_grace(lost, next.await.unwrap());
+        });
+    }
+}
+
+/// The clock of the owner's host runs slow by as much as a clock may.
+#[test]
+fn the_grace_is_kept_whatever_the_clocks_do_within_their_margin() {
+    for (owner, other) in [(0.98, 1.0), (1.0, 1.02), (0.99, 1.01)] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let at_rate =
+                |rate| lab.host_with(|builder| builder.clock(lab.clock.clone().at_rate(rate)));
+            let (one, two) = (at_rate(owner), at_rate(other));
+            let guard = hold(&one).await;
+            let lost = loss(&guard);
+            let next = turn(waits(&lab, &two).await);
+            one.network.set_faults(cut_off());
+            let (lost, granted) = (lost.await.unwrap(), next.await.unwrap());
+            // The other clock counts the grace too.
+            assert!(
+                granted >= lost + GRACE.mul_f64(0.97),
+                "{:?}",
+                granted - lost
+            );
+        });
+    }
+}
+
+#[test]
+fn a_caller_that_does_not_wait_is_refused_until_the_grace_is_over_by_the_servers_clock() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two) = (lab.host(), lab.host());
+        let guard = hold(&one).await;
+        let lost = loss(&guard);
+        lab.wait(15 * SECOND).await;
+        one.network.set_faults(cut_off());
+        let lost = lost.await.unwrap();
+        let granted = loop {
+            if let Some(guard) = lock(&two).try_acquire().await.unwrap() {
+                drop(guard);
+                break Instant::now();
+            }
+            lab.wait(SECOND).await;
+        };
+        is_after_grace(lost, granted);
+    });
+}
+
+#[test]
+fn a_reader_that_is_lost_keeps_a_writer_waiting_and_a_lost_permit_its_place() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two) = (lab.host(), lab.host());
+        let reading = graced(&one).acquire_shared(Infinite).await.unwrap();
+        let permits = one.locks.semaphore("s", 2).unwrap();
+        let permits = permits.grace_after_loss(GRACE);
+        let permit = permits.acquire(Infinite).await.unwrap();
+        let (lost, lost_permit) = (loss(&reading), loss(&permit));
+        let next = turn(waits(&lab, &two).await);
+        let both = two.locks.semaphore("s", 2).unwrap();
+        let both = async move { both.acquire_many(2, Infinite).await.unwrap() };
+        let both = turn(tokio::spawn(both));
+        lab.settle().await;
+        one.network.set_faults(cut_off());
+        is_after_grace(lost.await.unwrap(), next.await.unwrap());
+        is_after_grace(lost_permit.await.unwrap(), both.await.unwrap());
+    });
+}
+
+#[test]
+fn a_release_in_time_hands_over_at_once_and_so_does_all_else_that_ends_a_hold_on_purpose() {
+    for how in ["release", "drop", "break", "shutdown"] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (one, two, three) = (lab.host(), lab.host(), lab.host());
+            let guard = hold(&one).await;
+            let next = turn(waits(&lab, &two).await);
+            lab.wait(45 * SECOND).await;
+            let ended = Instant::now();
+            match how {
+                "release" => guard.release().await.unwrap(),
+                "drop" => drop(guard),
+                "break" => {
+                    let seen = lock(&three).inspect().await.unwrap().holder.unwrap();
+                    three.locks.break_hold("a", &seen, "").await.unwrap();
+                    std::mem::forget(guard);
+                }
+                _ => {
+                    let report = one.locks.shutdown(HeldLocks::Release, 10 * SECOND).await;
+                    assert!(report.held.is_empty(), "{report:?}");
+                    std::mem::forget(guard);
+                }
+            }
+            let took = next.await.unwrap() - ended;
+            assert!(took <= 3 * SECOND, "{how}: {took:?}");
+        });
+    }
+}
+
+/// After the loss, the network is back.
+#[test]
+fn nothing_that_is_done_with_a_lost_guard_shortens_the_grace() {
+    for how in ["release", "drop", "keep", "run"] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (one, two) = (lab.host(), lab.host());
+            let guard = hold(&one).await;
+            let lost = loss(&guard);
+            let next = turn(waits(&lab, &two).await);
+            let ran = match how {
+                "run" => Err(tokio::spawn(guard.run(std::future::pending::<()>()))),
+                _ => Ok(guard),
+            };
+            lab.wait(12 * SECOND).await;
+            one.network.set_faults(cut_off());
+            let lost = lost.await.unwrap();
+            one.network.set_faults(Faults::default());
+            match ran {
+                Ok(guard) if how == "release" => {
+                    let released = guard.release().await.unwrap_err();
+                    assert!(matches!(released, Error::Lost { .. }), "{released}");
+                }
+                Ok(guard) if how == "drop" => drop(guard),
+                Ok(guard) => std::mem::forget(guard),
+                Err(ran) => {
+                    let ran = ran.await.unwrap().map(drop).unwrap_err();
+                    assert!(matches!(ran, Error::Lost { .. }), "{ran}");
+                }
+            }
+            is_after_grace(lost, next.await.unwrap());
+        });
+    }
+}
+
+/// The owner finds the deadline passed, and gives the hold back before any task has noticed.
+#[test]
+fn a_release_after_the_deadline_does_not_shorten_the_grace_though_no_task_noticed_the_loss() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two) = (lab.host(), lab.host());
+        let guard = hold(&one).await;
+        let next = turn(waits(&lab, &two).await);
+        one.network.set_faults(cut_off());
+        let before = Instant::now();
+        // All tasks stand still.
+        tokio::time::advance(LEASE).await;
+        one.network.set_faults(Faults::default());
+        let released = guard.release().await.unwrap_err();
+        assert!(matches!(released, Error::Lost { .. }), "{released}");
+        let granted = next.await.unwrap();
+        assert!(
+            granted >= before + LEASE - 2 * SECOND + GRACE,
+            "{:?}",
+            granted - before
+        );
+    });
+}
+
+#[test]
+fn a_longest_hold_ends_in_time_and_the_next_has_the_lock_after_the_grace() {
+    for longest in [5, 20, 45] {
+        let longest = longest * SECOND;
+        for (is_cut, is_dropped) in [(false, false), (false, true), (true, false)] {
+            virtual_time(async {
+                let lab = Lab::new().await;
+                let (one, two, three) = (lab.host(), lab.host(), lab.host());
+                let graced = graced(&one).max_hold(longest);
+                let guard = graced.acquire(Infinite).await.unwrap();
+                let begun = Instant::now();
+                let next = turn(waits(&lab, &two).await);
+                if is_cut {
+                    lab.wait(2 * SECOND).await;
+                    one.network.set_faults(cut_off());
+                }
+                let lost = guard.lost().await;
+                let ended = Instant::now();
+                assert!(ended <= begun + longest);
+                let ticket = guard.ticket();
+                let guard = (!is_dropped).then_some(guard);
+                if !is_cut {
+                    assert_eq!(lost.reason, LossReason::MaxHold { limit: longest });
+                    assert_eq!(ended, begun + longest);
+                    let is_kept = async |at| {
+                        sleep_until(at).await;
+                        let state = lock(&three).inspect().await.unwrap();
+                        state.holder.is_some_and(|holder| holder.ticket == ticket)
+                    };
+                    assert!(is_kept(ended + GRACE - MS).await);
+                    // The lease in the table lasts for three seconds more.
+                    assert!(!is_kept(ended + GRACE + SECOND).await);
+                }
+                is_after_grace(ended, next.await.unwrap());
+                drop(guard);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_shortest_hold_that_is_given_back_has_no_grace() {
+    for lives in [true, false] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (one, two) = (lab.host(), lab.host());
+            let least = 20 * SECOND;
+            let lock = graced(&one).min_hold(least);
+            let guard = lock.acquire(Infinite).await.unwrap();
+            let begun = Instant::now();
+            let next = turn(waits(&lab, &two).await);
+            guard.release().await.unwrap();
+            if !lives {
+                one.network.set_faults(cut_off());
+            }
+            let granted = next.await.unwrap() - begun;
+            let bound = if lives {
+                least + 2 * SECOND
+            } else {
+                least + ALLOWED + 2 * SECOND
+            };
+            assert!(granted >= least && granted <= bound, "{granted:?}");
+        });
+    }
+}
+
+#[test]
+fn the_lease_that_others_see_has_the_grace_from_the_first_write_on_and_heartbeats_are_as_ever() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_slots(3, 1);
+        let [one, two, three] = &hosts[..] else {
+            unreachable!("three hosts")
+        };
+        let guard = hold(one).await;
+        let wait = |host: &Host| {
+            let lock = graced(host);
+            tokio::spawn(async move { lock.acquire(Infinite).await.unwrap() })
+        };
+        let second = wait(two);
+        lab.settle().await;
+        // It has a row.
+        let third = wait(three);
+        lab.settle().await;
+        for seconds in [0, 60] {
+            lab.wait(seconds * SECOND).await;
+            let state = lab
+                .host()
+                .locks
+                .fair_lock("a")
+                .unwrap()
+                .inspect()
+                .await
+                .unwrap();
+            let queue = state.queue.iter().map(|waiter| waiter.lease);
+            let shown: Vec<_> = state
+                .holder
+                .iter()
+                .map(|holder| holder.lease)
+                .chain(queue)
+                .collect();
+            assert_eq!(shown[..2], [LEASE + GRACE; 2]);
+            assert!(shown[2] >= LEASE + GRACE, "{shown:?}");
+            assert!(guard.remaining() <= LEASE && guard.remaining() > LEASE / 2);
+        }
+        let before = one.network.counts().of("UpdateItem");
+        lab.wait(60 * SECOND).await;
+        let renewals = one.network.counts().of("UpdateItem") - before;
+        assert!((5..=7).contains(&renewals), "{renewals}");
+        guard.release().await.unwrap();
+        let guard = second.await.unwrap();
+        assert!(guard.remaining() <= LEASE);
+        guard.release().await.unwrap();
+        third.await.unwrap().release().await.unwrap();
+        assert!(lab.is_free("a").await);
+    });
+}
+
+/// A waiter is cut off. The lock comes to its place after its lease, and before the grace of its entry is over.
+#[test]
+fn a_waiter_that_comes_back_after_its_lease_is_not_granted_the_lock_of_its_old_place() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two, three) = (lab.host(), lab.host(), lab.host());
+        let first = acquire(&one).await;
+        let waiting = graced(&two);
+        let waiting = tokio::spawn(async move { waiting.acquire(Infinite).await.unwrap() });
+        lab.settle().await;
+        let drawn = lock(&three).inspect().await.unwrap().queue[0].ticket;
+        two.network.set_faults(cut_off());
+        let cut = Instant::now();
+        lab.wait(LEASE + 5 * SECOND).await;
+        first.release().await.unwrap();
+        let held_by = lock(&three).inspect().await.unwrap().holder.unwrap();
+        assert_eq!(
+            held_by.ticket, drawn,
+            "the place of the waiter that was cut off"
+        );
+        lab.wait(5 * SECOND).await;
+        assert!(lock(&three).try_acquire().await.unwrap().is_none());
+        two.network.set_faults(Faults::default());
+        let granted = waiting.await.unwrap();
+        assert!(granted.ticket() > drawn, "its old place is given up");
+        // No work was done at the old place, so nothing waits for its grace.
+        assert!(cut.elapsed() < LEASE + GRACE);
+        assert!(granted.remaining() > LEASE / 2);
+        granted.release().await.unwrap();
+    });
+}
+
+/// The call waits for the second lock while it loses the first.
+#[test]
+fn a_lock_of_several_that_is_lost_before_the_last_is_granted_has_no_grace() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two) = (lab.host(), lab.host());
+        let second = two.locks.fair_lock("b").unwrap();
+        let second = second.acquire(Infinite).await.unwrap();
+        let both = one
+            .locks
+            .multi_lock(["a", "b"])
+            .unwrap()
+            .grace_after_loss(GRACE);
+        let both = tokio::spawn(async move { both.acquire(Infinite).await.unwrap() });
+        lab.settle().await;
+        one.network.set_faults(cut_off());
+        lab.wait(LEASE + SECOND).await;
+        one.network.set_faults(Faults::default());
+        lab.wait(5 * SECOND).await;
+        let back = Instant::now();
+        second.release().await.unwrap();
+        let both = both.await.unwrap();
+        assert!(back.elapsed() < GRACE / 2, "{:?}", back.elapsed());
+        let lost = loss(&both.guards()[0]);
+        let next = turn(waits(&lab, &two).await);
+        one.network.set_faults(cut_off());
+        is_after_grace(lost.await.unwrap(), next.await.unwrap());
+    });
+}
+
+#[test]
+fn callers_of_one_client_that_come_together_each_have_a_place_of_their_own() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two) = (lab.host(), lab.host());
+        let first = acquire(&two).await;
+        let calls = (0..3).map(|_| {
+            let lock = graced(&one);
+            tokio::spawn(async move {
+                let guard = lock.acquire(Infinite).await.unwrap();
+                guard.release().await.unwrap();
+            })
+        });
+        let calls: Vec<_> = calls.collect();
+        lab.settle().await;
+        let queue = lock(&two).inspect().await.unwrap().queue;
+        assert_eq!(queue.len(), 3);
+        assert!(queue.iter().all(|waiter| waiter.lease == LEASE + GRACE));
+        first.release().await.unwrap();
+        for call in calls {
+            call.await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_grace_that_nothing_can_keep_is_refused_before_any_request() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let one = lab.host();
+        // Half of the idle retention of seven days.
+        let most = 7 * 43_200 * SECOND - LEASE;
+        for grace in [Duration::ZERO, most + MS, Duration::MAX] {
+            let refused = lock(&one).grace_after_loss(grace).try_acquire().await;
+            let refused = refused.unwrap_err();
+            assert!(matches!(refused, Error::Invalid(_)), "{refused}");
+            assert!(
+                refused.to_string().contains("grace_after_loss"),
+                "{refused}"
+            );
+        }
+        assert_eq!(one.network.counts().requests(), 0);
+        let guard = lock(&one)
+            .grace_after_loss(most)
+            .acquire(NoWait)
+            .await
+            .unwrap();
+        guard.release().await.unwrap();
+    });
+}
