@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, btree_map};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -16,7 +16,7 @@ use crate::signal::Signal;
 use crate::state::{LockData, YieldRequest, system_time};
 use crate::store::{Attempt, Failure};
 use crate::telemetry::Held;
-use fairlock_protocol::entry::{Entry, Nonce};
+use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
 use fairlock_protocol::item::{At, Footing, ItemHold, LockItem, Notice, Written};
 use fairlock_protocol::lease::{self, RenewalHistory};
 use fairlock_protocol::moment::Moment;
@@ -92,6 +92,8 @@ struct HoldState {
     counted_on: u64,
     /// How many permits the lock has, which an operator may change.
     total: u64,
+    /// Since when the lock is held, by DynamoDB's clock, as the table shows it.
+    since: Option<ServerTime>,
     /// The newest request to give way.
     asked: Option<Arc<Notice>>,
     status: HoldStatus,
@@ -131,6 +133,7 @@ impl HoldState {
     fn shows(&mut self, item: &LockItem, at: At, entry: &Entry) {
         self.held = ItemHold::of(item, at, entry);
         self.total = item.there_are();
+        self.since = item.held_since();
         self.asked.clone_from(&item.asked);
         if self.written <= item.written {
             (self.data, self.written) = (LockData::of(item), item.written);
@@ -176,6 +179,7 @@ impl Hold {
             is_checked: false,
             counted_on: entry.permits,
             total: item.there_are(),
+            since: item.held_since(),
             asked: item.asked.clone(),
             status: HoldStatus::Held,
         };
@@ -317,6 +321,11 @@ impl Hold {
     /// How many permits the lock has, as far as this hold has seen.
     pub(crate) fn total_permits(&self) -> u64 {
         self.state.read(|now| now.total)
+    }
+
+    /// Since when the lock is held, by DynamoDB's clock.
+    pub(crate) fn since(&self) -> Option<SystemTime> {
+        self.state.read(|now| now.since).map(system_time)
     }
 
     /// Notes that a guard counts on so many permits fewer, whatever the table keeps for the next hold at its place.

@@ -32,7 +32,7 @@ impl ClientInner {
                 is_this_process: true,
                 is_shared: Some(oldest.permits()) != name.permits(),
             }),
-            since: None,
+            since: oldest.since(),
             position: None,
             untaken: false,
             waited: Duration::ZERO,

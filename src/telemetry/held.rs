@@ -144,7 +144,7 @@ impl Held {
                 tracing::debug!(parent: &span, %lock, %ticket, "passed on");
             }
             ReleaseOutcome::LeftToLease => {
-                tracing::debug!(parent: &span, %lock, %ticket, "left to its lease, which lasts for its shortest time");
+                tracing::debug!(parent: &span, %lock, %ticket, "left to its lease");
             }
             // The loss has been told, and the caller gets the failure.
             ReleaseOutcome::Gone | ReleaseOutcome::Failed => {}

@@ -31,11 +31,17 @@ fn denied<T>(by: &LockGuard, ended: Result<T, Error>) {
         panic!("it was granted");
     };
     let told = error.to_string();
-    let Error::NotGranted { holder, waited, .. } = error else {
+    let Error::NotGranted {
+        holder,
+        waited,
+        since,
+        ..
+    } = error
+    else {
         panic!("{told}");
     };
     let holder = holder.unwrap();
-    assert!(holder.is_this_process, "{told}");
+    assert!(holder.is_this_process && since.is_some(), "{told}");
     assert_eq!(
         (holder.ticket, waited),
         (by.ticket(), Duration::ZERO),
