@@ -14,7 +14,7 @@ use crate::client_inner::{ClientHandle, Holding, Released, STANDSTILL};
 use crate::config::unusable;
 use crate::error::{Closed, Error, LockLost, LossReason};
 use crate::events::{self, HoldEvent};
-use crate::hold::{self, Hold, HoldStatus};
+use crate::hold::{self, GraceAfterLoss, Hold, HoldStatus};
 use crate::place_id::PlaceId;
 use crate::slots::Ended;
 use crate::state::YieldRequest;
@@ -470,6 +470,12 @@ async fn ended(
 ) -> Result<Ended, Error> {
     let (inner, hold) = (&holding.inner, &holding.hold);
     let started = inner.store.now();
+    if let Some(reason) = &lost
+        && hold.grace_after_loss() != GraceAfterLoss::None
+    {
+        // No release is sent before the grace is over.
+        return Err(hold.lost_by(reason.clone()).into());
+    }
     // Nothing renews the hold from here on.
     let deadline = hold.lease_until();
     let config = inner.store.config();

@@ -223,11 +223,11 @@ impl FairLock {
     /// deadlock is an error, and not a wait. Off by default: locks are not re-entrant, and such a call waits.
     ///
     /// A call fails with [`Error::NotGranted`], whose holder [is of this process](crate::Holder::is_this_process), and sends no request. It
-    /// fails if live guards of this client hold the lock so that it cannot be granted beside them:
+    /// fails if live guards of this client hold the lock so that it cannot be granted beside them.
     ///
-    /// - a call for the lock alone, while this client holds the lock in any way;
-    /// - a call to share it, while this client holds it alone, or shares it as often as it can be shared;
-    /// - a call for permits of a [semaphore](crate::Semaphore::deny_self_wait), while this client's own holds leave too few of them.
+    /// - A call for the lock alone fails while this client holds the lock in any way.
+    /// - A call to share it fails while this client holds it alone, or shares it as often as it can be shared.
+    /// - A call for permits of a [semaphore](crate::Semaphore::deny_self_wait) fails while this client's own holds leave too few of them.
     ///
     /// [`try_acquire`](Self::try_acquire) returns `None` then. A hold that was lost or given back does not count, nor does a hold of another
     /// client of this process.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Acquisition;
-use super::turns::Done;
+use super::turns::{Done, tell};
 use crate::client_inner::{GiveBack, outcome};
 use crate::hold::{GraceAfterLoss, Hold};
 use crate::slots::Ended;
@@ -26,6 +26,9 @@ impl Acquisition {
         tracing::info!(lock = %hold.name, ticket = %hold.ticket, "lost: others wait for its grace");
         let inner = &self.inner;
         if let Some(until) = until {
+            if let Some(caller) = caller.take() {
+                tell(inner, caller, Ok(Ended::KeptOn));
+            }
             tokio::select! {
                 biased;
                 () = inner.closed.cancelled() => {}

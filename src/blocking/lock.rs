@@ -41,8 +41,8 @@ impl FairLock {
         FairLock { lock, thread }
     }
 
-    /// Changes how calls of the returned handle wait and hold, by the settings of the async handle: observers, attributes, the length of the
-    /// queue, the times of a hold, whether a call may wait for its own client.
+    /// Changes how calls of the returned handle wait and hold, by the settings of the async handle. Such settings are observers, attributes, the
+    /// length of the queue, the times of a hold, and whether a call may wait for its own client.
     ///
     /// # Examples
     ///

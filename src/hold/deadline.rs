@@ -51,20 +51,21 @@ impl Hold {
         let (status, is_unused, is_late) = self
             .state
             .read(|now| (now.status.clone(), now.is_unused, now.is_late));
-        match (self.bounds.grace, status) {
-            (None, _) => GraceAfterLoss::None,
-            _ if is_unused => GraceAfterLoss::None,
-            (Some(grace), HoldStatus::Lost(LossReason::MaxHold { .. })) => {
+        let loss = match status {
+            HoldStatus::Lost(loss) => Some(loss),
+            HoldStatus::Released if is_late => Some(self.expiry_reason()),
+            HoldStatus::Held | HoldStatus::Released => None,
+        };
+        match (self.bounds.grace.filter(|_| !is_unused), loss) {
+            (Some(grace), Some(LossReason::MaxHold { .. })) => {
                 let limit = self.limit().unwrap_or(self.begun);
                 GraceAfterLoss::Until(limit + grace)
             }
-            (_, HoldStatus::Lost(LossReason::Expired | LossReason::Unreachable { .. })) => {
+            (Some(_), Some(LossReason::Expired | LossReason::Unreachable { .. })) => {
                 GraceAfterLoss::Lease
             }
-            (_, HoldStatus::Released) if is_late => GraceAfterLoss::Lease,
-            (_, HoldStatus::Held | HoldStatus::Lost(_) | HoldStatus::Released) => {
-                GraceAfterLoss::None
-            }
+            // There is no grace, or the hold was ended on purpose.
+            _ => GraceAfterLoss::None,
         }
     }
 

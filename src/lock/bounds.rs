@@ -91,7 +91,7 @@ impl FairLock {
         self
     }
 
-    /// Keeps others waiting for longer after a loss of a hold through the returned handle: if its process dies or is cut off, other callers get
+    /// Keeps others waiting for longer after a loss of a hold through the returned handle. If its process dies or is cut off, other callers get
     /// the lock no earlier than `grace` after the lease has ended. Meant for resources that cannot compare [fencing tokens](crate::Fence): what
     /// the lost holder sent last has this time to arrive.
     ///

@@ -200,8 +200,10 @@ fn nothing_that_is_done_with_a_lost_guard_shortens_the_grace() {
             one.network.set_faults(Faults::default());
             match ran {
                 Ok(guard) if how == "release" => {
+                    let began = Instant::now();
                     let released = guard.release().await.unwrap_err();
                     assert!(matches!(released, Error::Lost { .. }), "{released}");
+                    assert_eq!(began.elapsed(), Duration::ZERO, "nothing is sent");
                 }
                 Ok(guard) if how == "drop" => drop(guard),
                 Ok(guard) => std::mem::forget(guard),
