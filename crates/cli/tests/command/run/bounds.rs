@@ -70,13 +70,9 @@ fn a_command_with_a_grace_asks_others_to_wait_for_longer_and_hands_over_at_once_
 #[test]
 fn a_grace_that_no_lock_can_keep_is_refused_before_the_command_runs() {
     let home = home();
-    for grace in ["0s", "30d"] {
-        let refused = run(
-            home.path(),
-            &["--grace-after-loss", grace],
-            &["touch", "ran"],
-        );
-        refused.assert_refused(64, &["grace_after_loss"]);
-        assert!(!home.path().join("ran").exists());
-    }
+    // The item of an idle lock stays for half of seven days.
+    let flags = ["--grace-after-loss", "30d"];
+    let refused = run(home.path(), &flags, &["touch", "ran"]);
+    refused.assert_refused(64, &["grace_after_loss"]);
+    assert!(!home.path().join("ran").exists());
 }
