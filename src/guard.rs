@@ -394,13 +394,9 @@ impl LockGuard {
         }
     }
 
-    /// Turns the hold into a lease, for the only guard of it. Returns the item that the write left, and the entry of the lease.
-    pub(crate) async fn becomes(
-        self,
-        term: LeaseTerm,
-        verb: &'static str,
-    ) -> Result<(LockItem, Entry), Error> {
-        // The part counts on its permits until the lease has them.
+    /// Turns the hold into a lease, for the only guard of it. Returns the entry of the lease.
+    pub(crate) async fn becomes(self, term: LeaseTerm, verb: &'static str) -> Result<Entry, Error> {
+        // The part counts on its permits until the call ends.
         let LockGuard {
             part: _part,
             holding,
@@ -413,9 +409,9 @@ impl LockGuard {
         let lost = hold.loss();
         let told = holding.lease_out(term);
         match ended(&holding, lost, told, verb).await? {
-            Ended::LeasedOut(item, entry) => Ok((*item, *entry)),
+            Ended::LeasedOut(entry) => Ok(*entry),
             // No other outcome comes of a hold that becomes a lease, but that of a hold that ended in the same moment.
-            _ => Err(hold.lose_to(None).into()),
+            _ => Err(hold.lost_by(hold.expiry_reason()).into()),
         }
     }
 
@@ -469,6 +465,8 @@ async fn ended(
     verb: &'static str,
 ) -> Result<Ended, Error> {
     let (inner, hold) = (&holding.inner, &holding.hold);
+    // The local deadline may have passed between that question and the moment at which the guard was given back.
+    let lost = lost.or_else(|| hold.ended_late());
     let started = inner.store.now();
     if let Some(reason) = &lost
         && hold.grace_after_loss() != GraceAfterLoss::None

@@ -37,8 +37,8 @@ pub(crate) enum Ended {
     PassedOn,
     /// The hold is kept in the table for as long as its caller wants. It ends then.
     KeptOn,
-    /// The hold has become a lease, which this entry of the item shows.
-    LeasedOut(Box<LockItem>, Box<Entry>),
+    /// The hold has become a lease, with this entry.
+    LeasedOut(Box<Entry>),
     /// An earlier attempt of this release was applied though its answer was lost, with the item as it is since.
     Before(Option<LockItem>),
     /// The hold was no longer ours.

@@ -60,7 +60,7 @@ impl Acquisition {
         }
     }
 
-    /// Turns a hold into a lease. Its permits on which no guard counts are freed first. The attempt is not noted as ended: its nonce
+    /// Turns a hold into a lease. The permits that the lease does not keep are freed first. The attempt is not noted as ended: its nonce
     /// is that of the lease.
     pub(super) async fn leases_out(
         &self,
@@ -68,11 +68,8 @@ impl Acquisition {
         term: &LeaseTerm,
     ) -> Result<Ended, Failure> {
         let inner = &self.inner;
-        let ended = match hold.is_spare() {
-            true => inner.free(hold, hold.permits()).await,
-            false => Ok(Ok(())),
-        };
-        let ended = match ended {
+        let _one_at_a_time = hold.gives_back().await;
+        let ended = match inner.free(hold, term.permits).await {
             Ok(Ok(())) => self.writes_as_lease(hold, term).await,
             Ok(Err(item)) => Ok(Ended::NotOurs(item)),
             Err(failure) => Err(failure),
@@ -100,7 +97,7 @@ impl Acquisition {
         };
         inner.saw(&hold.name, &item);
         Ok(match leased(&item, hold, term) {
-            Some(entry) => Ended::LeasedOut(Box::new(item), Box::new(entry)),
+            Some(entry) => Ended::LeasedOut(Box::new(entry)),
             None => Ended::NotOurs(Some(item)),
         })
     }

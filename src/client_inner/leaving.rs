@@ -166,6 +166,11 @@ impl ClientInner {
         if item.last < place.ticket {
             return Ok(());
         }
+        // Its hold has become a lease, which belongs to any process that knows the lease's name.
+        let hold = item.hold_of(place.nonce, place.ticket);
+        if hold.is_some_and(|(_, entry)| entry.id.is_some()) {
+            return Ok(());
+        }
         let (name, ticket) = (name.with_permits(item.permits), place.ticket);
         let attempt = Attempt::new(place.nonce, place.tickets, place.permits);
         let mut place = Place::of_another();

@@ -2,27 +2,33 @@
 
 use tokio_util::sync::CancellationToken;
 
+use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::LockItem;
 
 /// The lease of a name, which several processes may ask for. A process that waits for it has it as soon as any of them has.
 #[derive(Debug)]
 pub(crate) struct Sought {
     id: String,
+    /// It has at least so many permits.
+    permits: u64,
     found: CancellationToken,
 }
 
 impl Sought {
-    pub(crate) fn new(id: &str) -> Self {
+    pub(crate) fn new(id: &str, permits: u64) -> Self {
         Sought {
             id: id.to_owned(),
+            permits,
             found: CancellationToken::new(),
         }
     }
 
     /// Takes in what an answer shows.
     pub(crate) fn looks_at(&self, item: &LockItem) {
-        let mut holders = item.holders();
-        if holders.any(|holder| holder.id.as_deref() == Some(&*self.id)) {
+        let is_it = |holder: &Entry| {
+            holder.id.as_deref() == Some(&*self.id) && holder.permits >= self.permits
+        };
+        if item.holders().any(is_it) {
             self.found.cancel();
         }
     }

@@ -59,7 +59,8 @@ impl Hold {
         match (self.bounds.grace.filter(|_| !is_unused), loss) {
             (Some(grace), Some(LossReason::MaxHold { .. })) => {
                 let limit = self.limit().unwrap_or(self.begun);
-                GraceAfterLoss::Until(limit + grace)
+                // This client's clock may run fast.
+                GraceAfterLoss::Until(limit + lease::believed_for(grace))
             }
             (Some(_), Some(LossReason::Expired | LossReason::Unreachable { .. })) => {
                 GraceAfterLoss::Lease
@@ -67,6 +68,12 @@ impl Hold {
             // There is no grace, or the hold was ended on purpose.
             _ => GraceAfterLoss::None,
         }
+    }
+
+    /// Why the hold was lost, if its guard was given back after its local deadline.
+    pub(crate) fn ended_late(&self) -> Option<LossReason> {
+        let is_late = self.state.read(|now| now.is_late);
+        is_late.then(|| self.expiry_reason())
     }
 
     /// How much is left of the shortest hold that the caller wants.

@@ -6,7 +6,6 @@ use super::{Lease, LeaseLock, check_id};
 use crate::error::Error;
 use crate::guard::LockGuard;
 use crate::store::LeaseTerm;
-use fairlock_protocol::item::LockItem;
 
 impl LockGuard {
     /// Turns the hold into a lease under the name `id`, which ends after `span` unless a process extends or releases it. So a caller can
@@ -25,11 +24,15 @@ impl LockGuard {
     /// The ticket of the lease may be larger than the guard's: it is the newest of the tickets that were drawn together with it. Fence with
     /// the ticket of the lease. A name that another lease of this lock has makes it open which of the two is found by it.
     ///
+    /// A transaction with a [check](Self::check_item), or a write of [data](Self::set_data), that had no answer before may still be applied
+    /// under the lease. A [grace](crate::FairLock::grace_after_loss) does not apply to the lease. The [place id](Self::place_id) of the
+    /// guard does not end it: [`give_up`](crate::LockClient::give_up) leaves it alone.
+    ///
     /// # Errors
     ///
     /// [`Error::Lost`] if the hold was lost before. [`Error::Refused`] where answers have no `Date`: no clock could tell when the lease
     /// ends. [`Error::Invalid`] for a name or a time that [`LeaseLock::acquire`](crate::LeaseLock::acquire) refuses, and for a guard of
-    /// which another guard has a [part](Self::split). The guard is gone with each of these errors, and the lock is released in the
+    /// which another guard has a [part](Self::split). The guard is gone with each of these errors, and what it had is given back in the
     /// background. [`Error::Unavailable`] if the request had no answer before the client's own lease ended. The name may have the lock then,
     /// until the lease ends or a process finds and releases it.
     ///
@@ -51,26 +54,23 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn into_lease(self, id: impl Into<String>, span: Duration) -> Result<Lease, Error> {
-        let (lease, _) = self.lease_out(id.into(), span).await?;
-        Ok(lease)
-    }
-
-    /// Returns the item that shows the lease too.
-    pub(crate) async fn lease_out(
-        self,
-        id: String,
-        span: Duration,
-    ) -> Result<(Lease, LockItem), Error> {
         const VERB: &str = "turn a hold into a lease";
+        let id = id.into();
         check_id(&id)?;
         let name = self.hold().name.clone();
-        let leases = LeaseLock::of_hold(self.inner(), &name, self.permits());
+        let permits = self.permits();
+        let leases = LeaseLock::of_hold(self.inner(), &name, permits);
         leases.check_span(span)?;
         let past = leases.know_the_past(VERB).await?;
-        let id = id.into();
-        let (item, entry) = self.becomes(LeaseTerm { id, span, past }, VERB).await?;
+        let term = LeaseTerm {
+            id: id.into(),
+            permits,
+            span,
+            past,
+        };
+        let entry = self.becomes(term, VERB).await?;
         match Lease::of(&name, &entry) {
-            Some(lease) => Ok((lease, item)),
+            Some(lease) => Ok(lease),
             // An entry that was just dated and named is a lease.
             None => Err(leases.lost(entry.ticket, None, None).await),
         }

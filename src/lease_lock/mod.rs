@@ -50,8 +50,10 @@ const TRIES: u8 = 6;
 /// Where answers have no `Date`, calls that take or extend a lease return [`Error::Refused`], unless the client has a
 /// [clock that stands in for it](crate::LockClientBuilder::fallback_date).
 ///
-/// A call returns within five request time-outs. If its requests together take longer, it returns [`Error::Unavailable`], and
-/// DynamoDB may still apply the request that is under way.
+/// A call for the lock alone that does not wait, and each call for a lease that there is, returns within five request time-outs. If its
+/// requests together take longer, it returns [`Error::Unavailable`], and DynamoDB may still apply the request that is under way. A call that
+/// waits, and one for a share or for permits, holds what it gets like any caller first: it returns when its client's own lease has ended, at
+/// the latest.
 ///
 /// No task is left to undo what a delayed request does. A request that took the lock may arrive a second time after the release.
 /// A request of a call that failed, or that returned [`Error::NotGranted`], may arrive after that call. The name then holds the
@@ -187,7 +189,8 @@ impl LeaseLock {
     }
 
     /// Takes the lock if it is available now, under the name `id` and for `span`: from one second to a day, and at most half of
-    /// the [idle retention](crate::LockClientBuilder::idle_retention). A single request if the lock is free. Two more where no
+    /// the [idle retention](crate::LockClientBuilder::idle_retention). A single request if the lock is free, and three for a share or for
+    /// some of the permits. Two more where no
     /// two answers told this client the time within the last 25 s, and up to sixteen each time that answers disagree.
     ///
     /// A call under the same name again is recognised. If the name holds the lock, the call returns the lease as it stands, not a
@@ -229,11 +232,12 @@ impl LeaseLock {
     ///
     /// Begins with what [`acquire`](Self::acquire) does: a call under a name that has the lock returns its lease, and a free lock costs
     /// a single request. If another process waits under the same name and is granted the lock before, this call leaves the queue, and
-    /// returns that lease. So a step that is started twice works once.
+    /// returns that lease. So a step that is started twice works once. Only where two processes get permits, or a share, under one name at the
+    /// same moment, each of them has a lease of its own. A lease with fewer permits than this handle asks for counts as another one.
     ///
-    /// With [`RecordWait::NoWait`] it is [`acquire`](Self::acquire). With [`RecordWait::Timeout`] the time covers the whole wait, and the
-    /// call returns within seven request time-outs after it. The grant costs one request more than that of a
-    /// [`FairLock`], which turns the hold into the lease.
+    /// With [`RecordWait::NoWait`] it is [`acquire`](Self::acquire). With [`RecordWait::Timeout`] the time covers the whole wait. The grant
+    /// costs one request more than that of a [`FairLock`]: it turns the hold into the lease. If that request has no answer, the call tries
+    /// until the client's own lease ends.
     ///
     /// # Fairness
     ///
@@ -297,7 +301,7 @@ impl LeaseLock {
     /// ```
     pub async fn find(&self, id: &str) -> Result<Option<Lease>, Error> {
         let item = self.in_time("find", self.read()).await?;
-        let found = item.as_ref().and_then(|item| lease_of(item, id));
+        let found = item.as_ref().and_then(|item| lease_of(item, id, 1));
         Ok(found.and_then(|entry| Lease::of(self.name(), entry)))
     }
 
@@ -558,10 +562,10 @@ impl LeaseLock {
     }
 }
 
-/// The first of the holds that an item shows as leases with this id, and the entry of it.
-fn lease_of<'a>(item: &'a LockItem, id: &str) -> Option<&'a Entry> {
-    item.holders()
-        .find(|holder| holder.id.as_deref() == Some(id))
+/// The first of the holds that an item shows as leases with this id and with at least so many permits.
+fn lease_of<'a>(item: &'a LockItem, id: &str, permits: u64) -> Option<&'a Entry> {
+    let is_it = |holder: &&Entry| holder.id.as_deref() == Some(id) && holder.permits >= permits;
+    item.holders().find(is_it)
 }
 
 impl fmt::Debug for LeaseLock {

@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::{Lease, LeaseLock, TRIES, lease_of};
 use crate::client_inner::Sought;
 use crate::error::Error;
-use crate::guard::LockGuard;
 use crate::hold;
 use crate::reclaim::Reclaim;
 use crate::slots::Asked;
@@ -47,14 +46,14 @@ impl LeaseLock {
             let Some(wait) = self.left_of(wait, started) else {
                 return Err(refused);
             };
-            let sought = Arc::new(Sought::new(id));
+            let sought = Arc::new(Sought::new(id, self.permits));
             let turn = self.lock.seeking(&sought);
             let guard = tokio::select! {
                 biased;
                 granted = turn.acquire_permits(self.permits, wait) => granted?,
                 () = sought.found() => continue,
             };
-            match self.hands_over(guard, id, span).await {
+            match guard.into_lease(id, span).await {
                 Err(Error::Lost { .. }) => {}
                 done => return done,
             }
@@ -84,7 +83,7 @@ impl LeaseLock {
             .lock
             .acquire_permits(self.permits, RecordWait::NoWait)
             .await?;
-        self.hands_over(guard, id, span).await
+        guard.into_lease(id, span).await
     }
 
     /// Returns the lease under this name if it holds the lock now. If it has expired, and no other caller has taken its permits, it begins
@@ -93,7 +92,8 @@ impl LeaseLock {
         let Some(item) = self.read().await? else {
             return Ok(None);
         };
-        let hold = lease_of(&item, id).and_then(|it| item.hold_of(it.nonce, it.ticket));
+        let hold =
+            lease_of(&item, id, self.permits).and_then(|it| item.hold_of(it.nonce, it.ticket));
         let Some((at, entry)) = hold else {
             return Ok(None);
         };
@@ -108,21 +108,6 @@ impl LeaseLock {
             // Another caller has taken the permits, or the item is deleted.
             Err(Error::Lost { .. }) => Ok(None),
             Err(error) => Err(error),
-        }
-    }
-
-    /// Turns a hold that was granted to this call into the lease. If another process came first under the same name, gives the hold back
-    /// and returns that process's lease. Of two that turn their holds into leases of one name, the write of the second shows the first.
-    async fn hands_over(&self, guard: LockGuard, id: &str, span: Duration) -> Result<Lease, Error> {
-        let (lease, item) = guard.lease_out(id.to_owned(), span).await?;
-        let mut others = item.holders().filter(|other| other.nonce != lease.nonce);
-        let first = others.find(|other| is_of(other, id));
-        match first.and_then(|first| Lease::of(self.name(), first)) {
-            Some(first) => {
-                self.release(&lease).await?;
-                Ok(first)
-            }
-            None => Ok(lease),
         }
     }
 
@@ -205,7 +190,8 @@ impl LeaseLock {
     /// Returns the entry that holds the lock under this name, and whether its item stays for long enough.
     fn own(&self, id: &str, seen: Option<&LockItem>) -> Option<Own> {
         let item = seen?;
-        let own = item.holder().filter(|holder| is_of(holder, id))?;
+        let holder = item.holder()?;
+        let own = lease_of(item, id, self.permits).filter(|own| own.nonce == holder.nonce)?;
         let is_kept = self.inner().store.is_kept(item.expires_at);
         Some(((At::Slot(0), own.clone()), is_kept))
     }
@@ -227,8 +213,4 @@ fn shown(asked: Asked, attempt: &Attempt) -> (Found, Option<LockItem>) {
         }
         Asked::Busy(item) => (Found::Nowhere, item),
     }
-}
-
-fn is_of(entry: &Entry, id: &str) -> bool {
-    entry.id.as_deref() == Some(id)
 }

@@ -31,6 +31,8 @@ pub(crate) struct Wish {
 pub(crate) struct LeaseTerm {
     /// The name under which any process finds it.
     pub(crate) id: Arc<str>,
+    /// How many of the hold's permits it keeps.
+    pub(crate) permits: u64,
     pub(crate) span: Duration,
     /// A time that has passed, by DynamoDB's clock.
     pub(crate) past: ServerTime,

@@ -69,6 +69,99 @@ fn a_late_renewal_of_the_guard_does_not_shorten_the_lease() {
     });
 }
 
+/// A copy of the request that is under way for long must not shorten what another process has made of the lease.
+#[test]
+fn a_late_copy_of_the_request_takes_back_no_extension() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let guard = acquire(&b).await;
+        // The first copy is applied without an answer, and the second arrives much later.
+        let sent = std::sync::atomic::AtomicUsize::new(0);
+        let _ = b.network.clone().script(move |request| {
+            let is_it = fairlock_testkit::verbs::verb(request) == "lease out";
+            let nth = is_it.then(|| sent.fetch_add(1, std::sync::atomic::Ordering::SeqCst));
+            match nth? {
+                0 => Some(Fault::Lose(When::After)),
+                _ => Some(Fault::Delay(When::Before, 20 * SECOND)),
+            }
+        });
+        let (made, longer) = futures::future::join(guard.into_lease("job", MINUTE), async {
+            lab.wait(4 * SECOND).await;
+            let lease = named(&a).find("job").await.unwrap().unwrap();
+            named(&a).extend(&lease, 30 * MINUTE).await.unwrap()
+        })
+        .await;
+        drop(made);
+        lab.wait(MINUTE).await;
+        assert_eq!(named(&a).find("job").await.unwrap(), Some(longer.clone()));
+        lab.wait(5 * MINUTE).await;
+        assert!(is_refused(&named(&b).acquire("other", MINUTE).await));
+        named(&a).release(&longer).await.unwrap();
+        assert!(is_at_rest(&lab).await);
+    });
+}
+
+#[test]
+fn a_part_that_is_given_back_at_the_same_moment_is_not_in_the_lease() {
+    virtual_time(async {
+        for delay in 0..5 {
+            let lab = Lab::new().await;
+            let host = process(&lab).await;
+            let exports = host.locks.semaphore("a", 5).unwrap();
+            let mut one = exports.acquire_many(5, RecordWait::NoWait).await.unwrap();
+            let (two, three) = (one.split(2).unwrap(), one.split(1).unwrap());
+            host.network.set_faults(fairlock::embedded::Faults {
+                round_trip: fairlock::embedded::Latency::Constant(SECOND / 50),
+                ..Default::default()
+            });
+            let (gone, also, lease) = futures::future::join3(
+                three.release(),
+                async {
+                    lab.wait(SECOND / 100).await;
+                    two.release().await
+                },
+                async {
+                    lab.wait(SECOND / 100 * delay).await;
+                    one.into_lease("job", MINUTE).await
+                },
+            )
+            .await;
+            gone.unwrap();
+            also.unwrap();
+            let Ok(lease) = lease else {
+                // It came while another guard had a part yet: all is given back.
+                assert!(is_at_rest(&lab).await, "{delay}");
+                continue;
+            };
+            lab.settle().await;
+            let rest = exports.acquire_many(3, RecordWait::NoWait).await.unwrap();
+            assert!(exports.try_acquire().await.unwrap().is_none());
+            rest.release().await.unwrap();
+            exports
+                .lease_lock(2)
+                .unwrap()
+                .release(&lease)
+                .await
+                .unwrap();
+            assert!(is_at_rest(&lab).await, "{delay}");
+        }
+    });
+}
+
+#[test]
+fn a_place_that_has_become_a_lease_is_not_given_up() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let guard = acquire(&a).await;
+        let place = guard.place_id();
+        let lease = guard.into_lease("job", MINUTE).await.unwrap();
+        b.locks.give_up(&place).await.unwrap();
+        assert_eq!(named(&b).find("job").await.unwrap(), Some(lease));
+    });
+}
+
 #[test]
 fn permits_and_shared_holds_become_leases_and_what_was_given_back_stays_so() {
     virtual_time(async {

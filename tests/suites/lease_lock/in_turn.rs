@@ -218,9 +218,10 @@ fn a_step_that_two_processes_wait_for_under_one_name_is_leased_once() {
     });
 }
 
-/// Both hold a permit at one moment, and turn their holds into leases of one name.
+/// Both hold a permit at one moment, and turn their holds into leases of one name. To give one back in favour of the other would not be
+/// safe: its owner may give that one back too.
 #[test]
-fn of_two_permits_for_one_name_one_is_given_back() {
+fn of_two_permits_for_one_name_each_is_a_lease() {
     virtual_time(async {
         let lab = Lab::new().await;
         let (a, b) = (process(&lab).await, process(&lab).await);
@@ -238,13 +239,57 @@ fn of_two_permits_for_one_name_one_is_given_back() {
             other.acquire("step", MINUTE),
         )
         .await;
-        assert_eq!(late.unwrap(), lease);
-        let state = a.locks.fair_lock("a").unwrap().inspect().await.unwrap();
-        assert!(
-            state.holder.is_some() && state.sharers.is_empty(),
-            "{state:?}"
-        );
-        one.release(&lease).await.unwrap();
+        let late = late.unwrap();
+        assert_ne!(late.ticket(), lease.ticket());
+        for lease in [lease, late] {
+            one.release(&lease).await.unwrap();
+        }
+        assert!(is_at_rest(&lab).await);
+    });
+}
+
+/// The sole reader of a free lock stands in the first slot, as a writer would.
+#[test]
+fn a_name_that_shares_the_lock_does_not_have_it_alone() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        for readers in [1, 2] {
+            let mut reading = Vec::new();
+            for reader in 0..readers {
+                let id = ["wf", "beside"][reader];
+                reading.push(named(&a).shared().acquire(id, MINUTE).await.unwrap());
+            }
+            assert!(is_refused(&named(&b).acquire("wf", MINUTE).await));
+            let before = b.network.counts().requests();
+            let writer = leases_in_turn(&lab, named(&b), "wf").await;
+            let asked = b.network.counts().requests() - before;
+            assert!(asked < 20, "{asked} requests in a second");
+            assert!(!writer.is_finished());
+            for lease in reading {
+                named(&a).shared().release(&lease).await.unwrap();
+            }
+            let writer = writer.await.unwrap().unwrap();
+            let reader = named(&a).shared();
+            // Whoever has it alone may read it too.
+            assert_eq!(reader.acquire("wf", MINUTE).await.unwrap(), writer);
+            named(&a).release(&writer).await.unwrap();
+            assert!(is_at_rest(&lab).await);
+        }
+    });
+}
+
+#[test]
+fn fewer_permits_of_a_name_are_not_as_many_as_are_asked_for() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let one = single(&a).acquire("job", MINUTE).await.unwrap();
+        let two = pairs(&b).acquire("job", MINUTE).await.unwrap();
+        assert_ne!(one.ticket(), two.ticket());
+        assert!(is_refused(&single(&a).acquire("more", MINUTE).await));
+        pairs(&a).release(&two).await.unwrap();
+        single(&b).release(&one).await.unwrap();
         assert!(is_at_rest(&lab).await);
     });
 }

@@ -30,6 +30,8 @@ pub enum EntryClause {
     NoLaterDate(ServerTime),
     /// The entry has a later date, and keeps it: DynamoDB's clock was set back, or a slow answer was taken for a late one.
     LaterDate(ServerTime),
+    /// The entry is no lease with an id: a late copy must not take back what a process has made of the lease since.
+    Unnamed,
     /// The entry has no date, so that a stamp never overwrites what its owner wrote.
     Undated,
 }
@@ -49,6 +51,7 @@ impl EntryClause {
             EntryClause::TurnsAbove(left) => of(&|it| it.tickets > left),
             EntryClause::NoLaterDate(newest) => date.is_none_or(|date| date <= newest),
             EntryClause::LaterDate(newest) => date.is_some_and(|date| date > newest),
+            EntryClause::Unnamed => entry.is_none_or(|it| it.id.is_none()),
             EntryClause::Undated => date.is_none(),
         }
     }
@@ -81,6 +84,7 @@ impl EntryClause {
                 values.name(":newest", Value::millis(newest.0));
                 format!("{path}.#renewed_at > :newest")
             }
+            EntryClause::Unnamed => format!("attribute_not_exists({path}.#id)"),
             EntryClause::Undated => format!("attribute_not_exists({path}.#renewed_at)"),
         }
     }

@@ -448,7 +448,11 @@ impl LockWrite {
         LockWrite::new("lease out", permits)
             .when_at(
                 at,
-                [EntryClause::Is(nonce, ticket), EntryClause::BeatBelow(beat)],
+                [
+                    EntryClause::Is(nonce, ticket),
+                    EntryClause::BeatBelow(beat),
+                    EntryClause::Unnamed,
+                ],
             )
             .makes_at(
                 at,
