@@ -51,9 +51,8 @@ const TRIES: u8 = 6;
 /// [clock that stands in for it](crate::LockClientBuilder::fallback_date).
 ///
 /// A call for the lock alone that does not wait, and each call for a lease that there is, returns within five request time-outs. If its
-/// requests together take longer, it returns [`Error::Unavailable`], and DynamoDB may still apply the request that is under way. A call that
-/// waits, and one for a share or for permits, holds what it gets like any caller first: it returns when its client's own lease has ended, at
-/// the latest.
+/// requests together take longer, it returns [`Error::Unavailable`], and DynamoDB may still apply the request that is under way. Other
+/// calls hold what they get like any caller first. They return when the lease of their client has ended, at the latest.
 ///
 /// No task is left to undo what a delayed request does. A request that took the lock may arrive a second time after the release.
 /// A request of a call that failed, or that returned [`Error::NotGranted`], may arrive after that call. The name then holds the

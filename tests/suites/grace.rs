@@ -271,8 +271,8 @@ fn a_longest_hold_ends_in_time_and_the_next_has_the_lock_after_the_grace() {
                         state.holder.is_some_and(|holder| holder.ticket == ticket)
                     };
                     assert!(is_kept(ended + GRACE - MS).await);
-                    // The lease in the table lasts for three seconds more.
-                    assert!(!is_kept(ended + GRACE + SECOND).await);
+                    // The client waits 2 % longer, because its clock may run fast. The lease in the table lasts for three seconds more.
+                    assert!(!is_kept(ended + GRACE * 50 / 49 + SECOND).await);
                 }
                 is_after_grace(ended, next.await.unwrap());
                 drop(guard);

@@ -128,7 +128,12 @@ impl LockKind {
 pub(crate) fn pair(kind: LockKind, some: &mut Few) -> (Option<LockItem>, LockWrite) {
     // The loop ends, because each kind is possible for some items, and items are drawn until one fits.
     loop {
-        let item = some.lock();
+        let mut item = some.lock();
+        if matches!(kind, LockKind::LeaseOut | LockKind::LeaseOutSharer) && some.once_in(3) {
+            // Some of its holds are leases already.
+            let entries = item.slots.iter_mut().chain(&mut item.sharers);
+            entries.for_each(|entry| entry.id = Some("lease".to_owned()));
+        }
         let mut seen = some.seen(&item);
         // In one case of four, the client saw the item as it is.
         if some.once_in(4) {

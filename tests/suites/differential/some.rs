@@ -108,7 +108,7 @@ impl Few {
             tickets,
             permits,
             attributes: Attributes::default(),
-            id: self.once_in(4).then(|| "lease".into()),
+            id: None,
             beat: self.upto(2),
             lease: self.span(),
             renewed_at: self.or_none(Self::date),

@@ -309,38 +309,38 @@ pub(crate) enum Lease {
 /// `fairlock lease acquire`
 #[derive(Debug, clap::Args)]
 pub(crate) struct LeaseAcquire {
-    /// The name under which the lock is held: that of one piece of work, such as a pipeline's number
+    /// The name under which the lock is held: that of one piece of work, such as a pipeline's number.
     #[arg(long, value_name = "NAME")]
     pub(crate) id: String,
 
-    /// How long it is held: from 1s to 1day
+    /// How long it is held: from 1s to 1day.
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     pub(crate) span: Duration,
 
-    /// How long to wait for the lock: none, infinite, or a duration such as 90s, 5m or 1h
+    /// How long to wait for the lock: none, infinite, or a duration such as 90s, 5m or 1h.
     #[arg(long, value_name = "WAIT", default_value = "none", value_parser = flags::wait)]
     pub(crate) wait: RecordWait,
 
-    /// Share the lock with readers and with other leases that share it
+    /// Share the lock with readers and with other leases that share it.
     #[arg(short = 's', long, conflicts_with = "permits")]
     pub(crate) shared: bool,
 
     #[command(flatten)]
     pub(crate) of: Permits,
 
-    /// With --permits: how many of them to take, all at once [default: 1]
+    /// With --permits: how many of them to take, all at once [default: 1].
     #[arg(long, value_name = "N", requires = "permits")]
     pub(crate) take: Option<u64>,
 
-    /// The name of this process for people who inspect the lock [default: user@host:pid]
+    /// The name of this process for people who inspect the lock [default: user@host:pid].
     #[arg(long, value_name = "NAME", env = "FAIRLOCK_OWNER")]
     pub(crate) owner: Option<String>,
 
-    /// Print a line of JSON in place of the text; docs/operations.md explains the fields
+    /// Print a line of JSON in place of the text; docs/operations.md explains the fields.
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// The lock's name
+    /// The lock's name.
     pub(crate) lock: String,
 
     #[command(flatten)]
@@ -350,7 +350,7 @@ pub(crate) struct LeaseAcquire {
 /// Whether the lock is a semaphore.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Permits {
-    /// Use the lock as a semaphore of this many permits, the same number in every command that uses it
+    /// Use the lock as a semaphore of this many permits, the same number in every command that uses it.
     #[arg(long, value_name = "TOTAL")]
     pub(crate) permits: Option<u64>,
 }
@@ -358,21 +358,21 @@ pub(crate) struct Permits {
 /// `fairlock lease extend`
 #[derive(Debug, clap::Args)]
 pub(crate) struct LeaseExtend {
-    /// How long it lasts from now on: from 1s to 1day
+    /// How long it lasts from now on: from 1s to 1day.
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     pub(crate) span: Duration,
 
     #[command(flatten)]
     pub(crate) of: Permits,
 
-    /// Print a line of JSON in place of the text; docs/operations.md explains the fields
+    /// Print a line of JSON in place of the text; docs/operations.md explains the fields.
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// The lock's name
+    /// The lock's name.
     pub(crate) lock: String,
 
-    /// The text that `acquire` or `extend` printed, or - to read it from standard input
+    /// The text that `acquire` or `extend` printed, or - to read it from standard input.
     pub(crate) lease: String,
 
     #[command(flatten)]
@@ -385,14 +385,14 @@ pub(crate) struct LeaseRelease {
     #[command(flatten)]
     pub(crate) of: Permits,
 
-    /// Print a line of JSON when it is done; docs/operations.md explains the fields
+    /// Print a line of JSON when it is done; docs/operations.md explains the fields.
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// The lock's name
+    /// The lock's name.
     pub(crate) lock: String,
 
-    /// The text that `acquire` or `extend` printed, or - to read it from standard input
+    /// The text that `acquire` or `extend` printed, or - to read it from standard input.
     pub(crate) lease: String,
 
     #[command(flatten)]
@@ -402,18 +402,18 @@ pub(crate) struct LeaseRelease {
 /// `fairlock lease show`
 #[derive(Debug, clap::Args)]
 pub(crate) struct LeaseShow {
-    /// Only a lease of this name
+    /// Only a lease of this name.
     #[arg(long, value_name = "NAME")]
     pub(crate) id: Option<String>,
 
     #[command(flatten)]
     pub(crate) of: Permits,
 
-    /// Print a line of JSON; docs/operations.md explains the fields
+    /// Print a line of JSON; docs/operations.md explains the fields.
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// The lock's name
+    /// The lock's name.
     pub(crate) lock: String,
 
     #[command(flatten)]
@@ -436,19 +436,19 @@ Examples:
 /// `fairlock sweep`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Sweep {
-    /// Sweep again and again, at about this distance, until a signal comes
+    /// Sweep again and again, at about this distance, until a signal comes.
     #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "lock")]
     pub(crate) every: Option<Duration>,
 
-    /// Also remove the items of locks that nobody has used for the idle retention, as TTL would
+    /// Also remove the items of locks that nobody has used for the idle retention, as TTL would.
     #[arg(long, conflicts_with = "lock")]
     pub(crate) idle_locks: bool,
 
-    /// Print JSON, one line for each sweep; docs/operations.md explains the fields
+    /// Print JSON, one line for each sweep; docs/operations.md explains the fields.
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Only the lock of this name
+    /// Only the lock of this name.
     pub(crate) lock: Option<String>,
 
     #[command(flatten)]
@@ -470,7 +470,7 @@ Examples:
 /// `fairlock doctor`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Doctor {
-    /// Print JSON, one line for each check; docs/operations.md explains the fields
+    /// Print JSON, one line for each check; docs/operations.md explains the fields.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -493,7 +493,7 @@ Examples:
 /// `fairlock completions`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Completions {
-    /// The shell
+    /// The shell.
     #[arg(value_enum)]
     pub(crate) shell: Shell,
 }
@@ -501,11 +501,11 @@ pub(crate) struct Completions {
 /// `fairlock man`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Pages {
-    /// Write all pages into this directory, which must be there, in place of printing one
+    /// Write all pages into this directory, which must be there, in place of printing one.
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     pub(crate) out: Option<PathBuf>,
 
-    /// The command whose page to print, such as `table create` [default: that of fairlock itself]
+    /// The command whose page to print, such as `table create` [default: that of fairlock itself].
     #[arg(value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 }
