@@ -11,7 +11,8 @@ impl LockGuard {
     /// Turns the hold into a lease under the name `id`, which ends after `span` unless a process extends or releases it. So a caller can
     /// wait for its turn in any way, share the lock or take permits. Then it hands the hold over to a Lambda, a workflow or a later run.
     ///
-    /// From then on this client renews nothing, and no process watches over the hold. The lease is one of the
+    /// From the call on, the hold may not be relied on any more. The lease may be from the moment at which it is returned, until
+    /// [`Lease::expires_at`]. Let the work rest in between. From then on this client renews nothing, and no process watches over the hold. The lease is one of the
     /// [lease lock](crate::LockClient::lease_lock) of the same name, or of that of the [semaphore](crate::Semaphore::lease_lock) or of the
     /// [shared lock](crate::LeaseLock::shared): they find it by its name, extend and release it. Costs one request, and as many
     /// more as [`LeaseLock::acquire`](crate::LeaseLock::acquire) needs to learn the time.

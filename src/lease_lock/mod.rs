@@ -367,14 +367,10 @@ impl LeaseLock {
     async fn give_back(&self, lease: &Lease) -> Result<(), Error> {
         let (inner, name) = (self.inner(), self.name());
         let attempt = Attempt::new(lease.nonce, 1, self.permits);
-        // Where such a lease stands, unless the number of permits was changed: the refusal shows where it is.
-        let at = match self.is_exclusive() {
-            true => At::Slot(0),
-            false => At::Sharer(lease.nonce),
-        };
+        // If it stands elsewhere, the refusal shows where it is.
         let held = ItemHold {
             footing: Footing {
-                at,
+                at: self.usual_place(lease.nonce),
                 ticket: lease.ticket,
                 expires_at: 0,
             },
@@ -395,6 +391,14 @@ impl LeaseLock {
             Ended::Before(item) | Ended::NotOurs(item) => {
                 Err(self.lost(lease.ticket, Some(lease.expires), item).await)
             }
+        }
+    }
+
+    /// Where a lease stands, unless it came to a free lock or the number of permits was changed.
+    fn usual_place(&self, nonce: Nonce) -> At {
+        match self.is_exclusive() {
+            true => At::Slot(0),
+            false => At::Sharer(nonce),
         }
     }
 

@@ -240,7 +240,8 @@ impl MultiLock {
     }
 
     /// Makes calls of the returned handle fail at once where they could only wait for their own client at one of the locks, as
-    /// [`FairLock::deny_self_wait`] does. Such a call takes none of the locks.
+    /// [`FairLock::deny_self_wait`] does. Such a call takes none of the locks, unless this client comes to hold one of them while the call takes
+    /// others.
     ///
     /// # Examples
     ///

@@ -7,6 +7,8 @@
 //! what counts as agreed, just beyond, and far off. A connection leads to one front end for as long as it is kept. Every request of the
 //! owner is sent, applied and answered at any time, or its answer is lost.
 //!
+//! In some runs the hold becomes a lease in the end. Its owner goes by DynamoDB's clock then, as front ends show it that are right.
+//!
 //! In the *fine* runs a tick is a second, and the allowance is the shortest that a client takes. In the *coarse* runs a tick is two and a
 //! half minutes, over which what is remembered of the time grows old.
 //!
@@ -56,6 +58,7 @@ fn fine(judging: Judging, by_wall_clocks: bool) -> Setup {
         asks: 2,
         renewals: 0,
         losses: 0,
+        leases_out: false,
         polls: 3,
         sends_until: 2,
         long: 30,
@@ -78,6 +81,14 @@ fn renews(renewals: u8, losses: u8) -> Setup {
     let mut setup = fine(Judging::Polling, true);
     (setup.asks, setup.renewals, setup.losses) = (1, renewals, losses);
     (setup.polls, setup.rules.offsets) = (2, FAR_OFF);
+    setup
+}
+
+/// An owner whose hold becomes a lease that nobody renews. The lease counts by DynamoDB's clock, from a time that has passed.
+fn leases_out(by_wall_clocks: bool) -> Setup {
+    let mut setup = fine(Judging::Polling, by_wall_clocks);
+    setup.leases_out = true;
+    (setup.polls, setup.rules.offsets) = (2, &[-8, 8]);
     setup
 }
 
@@ -133,6 +144,17 @@ fn who_is_evicted_by_one_that_polls_has_stopped_believing_by_wall_clocks() {
 #[test]
 fn who_renews_and_is_evicted_has_stopped_believing() {
     proves(&renews(1, 1), 146_596);
+}
+
+#[test]
+fn whoever_has_a_lease_that_came_of_a_hold_and_is_evicted_has_stopped_believing() {
+    proves(&leases_out(false), 1_048_611);
+    proves(&leases_out(true), 174_395);
+}
+
+#[test]
+fn a_lease_that_counts_from_when_its_write_was_sent_is_caught() {
+    catches(Mutant::LeaseFromTheWrite, leases_out(false));
 }
 
 #[test]

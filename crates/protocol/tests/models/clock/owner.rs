@@ -1,5 +1,6 @@
 //! The owner of an entry: how it stamps what it writes, and until when it believes that it holds the lock.
 
+use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::lease::believed;
 use fairlock_protocol::write::Dating;
 
@@ -14,6 +15,8 @@ pub(crate) enum What {
     Enter,
     /// The beat is the number of the renewal.
     Renew(u8),
+    /// Turns the hold into a lease, with a beat as a renewal's.
+    LeaseOut(u8),
 }
 
 /// A request under way.
@@ -45,12 +48,16 @@ pub(crate) struct Owner {
     pub(crate) late: Option<Flight>,
     /// When the newest answered write began: the owner believes from then on.
     pub(crate) from: Option<u8>,
+    /// When the lease ends that the hold has become, by DynamoDB's clock: the owner believes until then.
+    pub(crate) until: Option<ServerTime>,
     /// Whether the owner has stopped believing, for good.
     pub(crate) lost: bool,
     pub(crate) has_entered: bool,
     pub(crate) asks: u8,
     pub(crate) renewals: u8,
     pub(crate) renewed: u8,
+    /// Whether it is to turn its hold into a lease, when it has renewed it for the last time.
+    pub(crate) leases_out: bool,
     pub(crate) losses: u8,
 }
 
@@ -63,6 +70,7 @@ impl Owner {
         );
         let stamp = match (rules.mutant, what) {
             (Some(Mutant::UnconfirmedStamp), _) => dates.newest(here),
+            (_, What::LeaseOut(_)) => dates.past(here),
             (Some(Mutant::EarliestStamp), _) => dates.past(here),
             (Some(Mutant::RenewsByTheLast), What::Renew(_)) => {
                 let by_the_last = || self.client.by_the_last(now, rules.owner, rules);
@@ -72,6 +80,14 @@ impl Owner {
             _ => dates.stamp(here),
         };
         self.has_entered = true;
+        if let What::LeaseOut(_) = what {
+            // The guard is gone, and the lease has yet to begin.
+            (self.leases_out, self.from) = (false, None);
+            // Where no time is known that has passed, no lease is made, and the hold ends.
+            if stamp.is_none() {
+                return;
+            }
+        }
         self.flight = Some(Flight {
             what,
             began: now,
@@ -112,6 +128,10 @@ impl Owner {
         let _ = self.client.hear(link, ticks, rules.owner, rules);
         match (flight.what, flight.dating, shows) {
             (What::Ask, ..) => {}
+            (What::LeaseOut(_), Dating::By(date), Some(_)) => {
+                self.until = Some(ends(date, flight.began, rules));
+            }
+            (What::LeaseOut(_), ..) => {}
             (_, _, Some(_)) => {
                 let is_late = rules.broken(Mutant::BelievesFromTheWrite);
                 self.from = Some(if is_late { at } else { flight.began });
@@ -139,7 +159,10 @@ impl Owner {
     pub(crate) fn watch_the_clock(&mut self, now: u8, rules: &Rules) {
         let began = self.from.or(self.flight.map(|flight| flight.began));
         let began = began.filter(|_| self.has_entered);
-        self.lost |= began.map_or(self.has_entered, |began| is_over(began, now, rules));
+        self.lost |= match self.until {
+            Some(until) => until <= rules.server_time(now),
+            None => began.map_or(self.has_entered, |began| is_over(began, now, rules)),
+        };
         if self.lost {
             *self = Owner {
                 has_entered: true,
@@ -147,7 +170,7 @@ impl Owner {
                 ..Owner::default()
             };
         }
-        if self.has_entered && self.renewals == 0 {
+        if self.has_entered && self.renewals == 0 && !self.leases_out {
             // The owner stamps nothing any more.
             (self.client, self.asks) = (Client::default(), 0);
             let is_write = |flight: &Flight| flight.what != What::Ask;
@@ -156,7 +179,7 @@ impl Owner {
     }
 
     pub(crate) fn believes(&self) -> bool {
-        self.from.is_some()
+        self.from.is_some() || self.until.is_some()
     }
 
     /// Whether it believes, or would with an answer that is under way.
@@ -165,7 +188,12 @@ impl Owner {
             Course::Served { shows, .. } => shows.is_some(),
             Course::Sent => false,
         });
-        let comes = under_way.is_some_and(|flight| !is_over(flight.began, now, rules));
+        let comes = under_way.is_some_and(|flight| match (flight.what, flight.dating) {
+            (What::LeaseOut(_), Dating::By(date)) => {
+                rules.server_time(now) < ends(date, flight.began, rules)
+            }
+            _ => !is_over(flight.began, now, rules),
+        });
         self.believes() || comes
     }
 }
@@ -174,4 +202,13 @@ impl Owner {
 fn is_over(began: u8, now: u8, rules: &Rules) -> bool {
     let moment = |tick| rules.moment(rules.owner, tick);
     moment(now).since(moment(began)) >= believed(rules.lease)
+}
+
+/// When a lease ends for its owner, by DynamoDB's clock.
+fn ends(date: ServerTime, began: u8, rules: &Rules) -> ServerTime {
+    let date = match rules.broken(Mutant::LeaseFromTheWrite) {
+        true => rules.server_time(began),
+        false => date,
+    };
+    ServerTime(date.0 + believed(rules.lease))
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use fairlock_protocol::date_history::Here;
+use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::moment::Moment;
 
 /// The rules of the server clock with one of them changed.
@@ -32,6 +33,8 @@ pub(crate) enum Mutant {
     BelievesFromTheWrite,
     /// A late copy of a renewal writes its date over a later one.
     LateCopiesDate,
+    /// A lease counts from when its write was sent, not from the date that stands there.
+    LeaseFromTheWrite,
     /// A caller leaves what has no date without one.
     LeavesUndated,
 }
@@ -123,6 +126,11 @@ impl Rules {
                 false => Duration::ZERO,
             },
         }
+    }
+
+    /// What a front end shows that is right.
+    pub(crate) fn server_time(&self, tick: u8) -> ServerTime {
+        ServerTime(self.now(tick))
     }
 
     fn now(&self, tick: u8) -> Duration {

@@ -12,12 +12,15 @@ const TICKET: Ticket = Ticket::new(1);
 const NONCE: Nonce = Nonce::new(0);
 /// The permits of the lock.
 const PERMITS: u64 = 1;
+const NAME: &str = "lease";
 
 /// What the lock item shows of the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Mark {
     pub(crate) beat: u8,
     pub(crate) date: Option<ServerTime>,
+    /// It is a lease, which any process finds by its name.
+    pub(crate) named: bool,
 }
 
 impl Mark {
@@ -29,7 +32,7 @@ impl Mark {
             tickets: 1,
             permits: PERMITS,
             attributes: Attributes::default(),
-            id: None,
+            id: self.named.then(|| NAME.to_owned()),
             beat: self.beat.into(),
             lease,
             renewed_at: self.date,
@@ -52,7 +55,17 @@ impl Mark {
         Some(Mark {
             beat: u8::try_from(entry.beat).ok()?,
             date: entry.renewed_at,
+            named: entry.id.is_some(),
         })
+    }
+
+    /// Returns `None` if the hold does not become a lease.
+    pub(crate) fn leased_out(self, beat: u8, lease: Duration, date: ServerTime) -> Option<Mark> {
+        let item = self.item(lease);
+        let footing = Footing::of(&item, At::Slot(0), &item.slots[0]);
+        let until = (beat.into(), lease, date);
+        let lease_out = LockWrite::lease_out(PERMITS, (NONCE, footing), until, NAME.into());
+        Mark::of(&lease_out.apply(Some(&item))??)
     }
 
     /// Returns `None` if the renewal does not apply.
@@ -68,6 +81,7 @@ impl Mark {
         let seen = Mark {
             beat: seen,
             date: None,
+            named: false,
         };
         let write = LockWrite::date_holds(PERMITS, &[(At::Slot(0), &seen.entry(lease))], date);
         Mark::of(&write.apply(Some(&self.item(lease)))??)
@@ -78,6 +92,7 @@ impl Mark {
         let seen = Mark {
             beat: seen,
             date: None,
+            named: false,
         };
         let seen = seen.item(lease);
         let evict = seen

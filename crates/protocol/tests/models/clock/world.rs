@@ -20,6 +20,8 @@ pub(crate) struct Setup {
     pub(crate) asks: u8,
     pub(crate) renewals: u8,
     pub(crate) losses: u8,
+    /// Whether the owner turns its hold into a lease in the end.
+    pub(crate) leases_out: bool,
     /// Polls of one process of the caller: the next process knows nothing.
     pub(crate) polls: u8,
     /// The last tick at which the owner sends a request.
@@ -98,6 +100,7 @@ impl Model for Setup {
                 asks: self.asks,
                 renewals: self.renewals,
                 losses: self.losses,
+                leases_out: self.leases_out,
                 ..Owner::default()
             },
             caller: Caller::new(self.polls),
@@ -133,9 +136,13 @@ impl Model for Setup {
             Action::Tick => world.now += 1,
             Action::Ask(way) => world.owner.ask(way, world.now),
             Action::Begin(what) => {
-                if let What::Renew(beat) = what {
-                    world.owner.renewals -= 1;
-                    world.owner.renewed = beat;
+                match what {
+                    What::Renew(beat) => {
+                        world.owner.renewals -= 1;
+                        world.owner.renewed = beat;
+                    }
+                    What::LeaseOut(beat) => world.owner.renewed = beat,
+                    What::Ask | What::Enter => {}
                 }
                 world.owner.begin(what, world.now, rules);
             }
@@ -176,13 +183,16 @@ impl World {
         let sends = self.now <= setup.sends_until && owner.client.has_room();
         match owner.flight.map(|flight| flight.course) {
             None if sends => {
-                if owner.asks > 0 && (!owner.has_entered || owner.renewals > 0) {
+                let stamps_more = owner.renewals > 0 || owner.leases_out;
+                if owner.asks > 0 && (!owner.has_entered || stamps_more) {
                     actions.extend(ways().map(Action::Ask));
                 }
                 if !owner.has_entered {
                     actions.push(Action::Begin(What::Enter));
                 } else if owner.renewals > 0 && owner.believes() {
                     actions.push(Action::Begin(What::Renew(owner.renewed + 1)));
+                } else if owner.leases_out && owner.believes() {
+                    actions.push(Action::Begin(What::LeaseOut(owner.renewed + 1)));
                 }
             }
             None => {}
@@ -233,13 +243,25 @@ impl World {
                     Dating::By(date) => Some(date),
                     _ => None,
                 };
-                self.table = Some(Mark { beat: 0, date });
+                self.table = Some(Mark {
+                    beat: 0,
+                    date,
+                    named: false,
+                });
             }
             (What::Renew(beat), Some(mark)) => {
                 let renewed = mark.renewed(beat, rules.lease, flight.dating);
                 self.table = renewed.or(self.table);
                 // Refused with its own beat there: the renewal came twice.
                 return self.table.filter(|mark| mark.beat >= beat);
+            }
+            (What::LeaseOut(beat), Some(mark)) => {
+                let Dating::By(date) = flight.dating else {
+                    return None;
+                };
+                let leased = mark.leased_out(beat, rules.lease, date);
+                self.table = leased.or(self.table);
+                return leased;
             }
             _ => {}
         }
