@@ -32,6 +32,13 @@ impl Call {
         Call::of(world, host, (wanted.name(), is_alone), wait, AT_ONCE)
     }
 
+    /// The same for a lease whose call waits for its turn. It asks at once first, so a later call of its host may come before it. And the
+    /// request that turns a hold into a lease is tried until the client's own lease ends, so nothing bounds the call here.
+    pub(crate) fn for_lease(world: &World, host: &Host, wanted: &Wanted) -> Call {
+        let lock = (wanted.name(), false);
+        Call::of(world, host, lock, RecordWait::Infinite, AT_ONCE)
+    }
+
     /// The same for `locks` locks. Only the call itself knows when it requests each of them. A call that does not wait may take as long as
     /// one call for each lock, one after the other: it may get all locks but the last. It then releases those before it returns the error
     /// of the last.

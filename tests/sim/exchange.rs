@@ -68,7 +68,7 @@ impl Exchange {
             waits: is_bound_by(request, ":slots_taken"),
             below: number(&values[":end"]),
             keeps: number(&values[":expiry"]).filter(|_: &u64| is_bound_by(request, ":expiry")),
-            judges: !values[":beat"].is_null(),
+            judges: !values[":beat"].is_null() && verb(request) != "lease out",
             sent: now.saturating_sub(seen.took()),
             answer,
             shown: Shown::of(shown),

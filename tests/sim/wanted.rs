@@ -83,6 +83,19 @@ impl Wanted {
         }
     }
 
+    /// The same for a call that shares its place with no other call of its host: callers behind a guard that becomes a lease lose their place.
+    pub(crate) fn in_no_batch(&self) -> Wanted {
+        let said = [("becomes", "a lease")];
+        let lock = match self.lock.clone() {
+            Lock::Fair(lock) => Lock::Fair(lock.attributes(said)),
+            Lock::Permits(lock) => Lock::Permits(lock.attributes(said)),
+        };
+        Wanted {
+            lock,
+            ..self.clone()
+        }
+    }
+
     pub(crate) async fn acquire(&self, wait: RecordWait) -> Result<LockGuard, Error> {
         match &self.lock {
             Lock::Fair(lock) if self.permits == self.of => lock.acquire(wait).await,

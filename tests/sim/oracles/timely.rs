@@ -31,8 +31,15 @@ use crate::shown::State;
 
 const FRESH: f64 = 0.9;
 
-/// A holder that downgrades has no caller of its place waiting behind it.
-const GIVE_UP: [&str; 5] = ["leave", "void own", "release", "give up", "downgrade"];
+/// A holder that downgrades, or whose hold becomes a lease, has no caller of its place waiting behind it.
+const GIVE_UP: [&str; 6] = [
+    "leave",
+    "void own",
+    "release",
+    "give up",
+    "downgrade",
+    "lease out",
+];
 
 /// The place of one ticket, or of several that were drawn together, by its nonce.
 pub(super) struct Place {

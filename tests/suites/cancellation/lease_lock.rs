@@ -16,7 +16,6 @@ pub(crate) const LEASES: &[Scene] = &[
         .after(&[(2_000, Die)])
         .comes(60),
     lease("over the settled", "enter over", &[Gap], Step::Acquire).comes(60),
-    lease("behind a holder", "enter known", &[Live], Step::InTurn).after(&[(3_000, Release)]),
     lease("a turn that comes", "lease out", &[Live], Step::InTurn).after(&[(3_000, Release)]),
     lease("behind a dead holder", "lease out", &[Mortal], Step::InTurn).after(&[(2_000, Die)]),
     lease("a guard", "lease out", &[], Step::FromGuard),
@@ -41,10 +40,6 @@ pub(crate) const ASKED_AGAIN: &[Scene] = &[
     lease("over the settled", "enter over", &[Gap], Step::Acquire)
         .comes(60)
         .asked_again(),
-    lease("a turn that comes", "lease out", &[Live], Step::InTurn)
-        .after(&[(3_000, Release)])
-        .asked_again(),
-    lease("a guard", "lease out", &[], Step::FromGuard).asked_again(),
     lease("extending", "extend", &[], Step::Extend).asked_again(),
     lease("releasing", "release", &[], Step::Release).asked_again(),
 ];
