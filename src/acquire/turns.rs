@@ -80,7 +80,8 @@ impl Acquisition {
                 _ => given_back.await.ok(),
             };
             let deadline = hold.lease_until();
-            if caller.as_ref().is_some_and(GiveBack::is_leased_out) {
+            let lease = caller.as_ref().and_then(GiveBack::lease_for_caller);
+            if lease.is_some() {
                 self.sends_the_rest_on(&hold);
             } else if let Some(next) = self.next_turn(&hold).await {
                 (hold, before) = (Arc::new(next), caller);
@@ -109,8 +110,8 @@ impl Acquisition {
             hold.status(),
             HoldStatus::Released | HoldStatus::Lost(LossReason::ShutDown)
         );
-        let lease = caller.as_ref().and_then(|caller| caller.lease.clone());
-        if let (HoldStatus::Released, Some(term)) = (hold.status(), lease) {
+        let lease = caller.as_ref().and_then(GiveBack::lease_for_caller);
+        if let (HoldStatus::Released, Some(term)) = (hold.status(), lease.cloned()) {
             return Done {
                 ended: Box::pin(self.leases_out(hold, &term)).await,
                 caller,

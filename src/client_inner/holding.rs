@@ -27,8 +27,9 @@ pub(crate) struct GiveBack {
 }
 
 impl GiveBack {
-    pub(crate) fn is_leased_out(&self) -> bool {
-        self.lease.is_some()
+    /// The lease that the hold becomes. `None` also if the caller has gone: the lease would stand there without an owner.
+    pub(crate) fn lease_for_caller(&self) -> Option<&LeaseTerm> {
+        self.lease.as_ref().filter(|_| !self.tell.is_closed())
     }
 }
 

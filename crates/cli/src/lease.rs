@@ -58,6 +58,11 @@ async fn acquire(
     options: LeaseAcquire,
     mut signals: UnboundedReceiver<i32>,
 ) -> Result<ExitCode, Failure> {
+    if options.id.contains(char::is_control) {
+        return Err(Failure::misuse(
+            "--id is a name of one line, without control characters: the text of the lease has it",
+        ));
+    }
     let place = &options.place;
     let told = |error| Failure::of(&error, place);
     let opens = place.client(Purpose::Turn, |builder| match &options.owner {
@@ -208,7 +213,9 @@ fn shown_to_people(lease: &Handle) -> String {
     let left = lease.expires_at().duration_since(output::now());
     let left = match left {
         Ok(left) => format!("{} left", output::rounded(left)),
-        Err(_) => "over, so that any caller may take the lock".to_owned(),
+        Err(_) => {
+            "over: a caller that waits gets the lock, and any other one within some 12s".to_owned()
+        }
     };
     let until = until(lease.expires_at());
     format!("{lock}: held as {id} with ticket {ticket}\n  until {until} ({left})\n")

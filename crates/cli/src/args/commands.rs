@@ -252,8 +252,12 @@ Examples:
 const ACQUIRE_EXAMPLES: &str = "\
 Nothing runs afterwards: the lock is held until it is released, or until the time is over. With \
 --wait it waits for its turn in the queue, and the time begins when the turn comes. Asked again \
-under the same name, it prints the lease as it stands. Standard output has the text of the lease, in \
-one line, for `extend` and `release`.
+under the same name, it prints the lease as it stands; a lease with fewer permits than are asked for \
+counts as another one. Standard output has the text of the lease, in one line, for `extend` and \
+`release`.
+
+DynamoDB's clock has whole seconds: its owner may rely on a lease for up to 2 % and a second less \
+than --for. Others take the lock later, by up to 12 s if they do not wait.
 
 Exit codes: 0 if the name has the lock, 75 if another caller has it or waits for it, 64 for a wrong \
 command line, 69 if the table cannot be used, 128 + n if signal n ended the wait.
