@@ -58,9 +58,9 @@ async fn acquire(
     options: LeaseAcquire,
     mut signals: UnboundedReceiver<i32>,
 ) -> Result<ExitCode, Failure> {
-    if options.id.contains(char::is_control) {
+    if options.id.contains(['\n', '\r']) {
         return Err(Failure::misuse(
-            "--id is a name of one line, without control characters: the text of the lease has it",
+            "--id is a name without line breaks: the text of the lease has it, and is one line",
         ));
     }
     let place = &options.place;

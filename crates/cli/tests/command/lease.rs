@@ -92,6 +92,7 @@ fn names_and_times_that_cannot_be_are_refused() {
     for (id, span, words) in [
         ("", "5m", "1 to 256 bytes"),
         (&long, "5m", "1 to 256 bytes"),
+        ("x\ny", "5m", "without line breaks"),
         ("x", "999ms", "at least 1s"),
         ("x", "2days", "at most"),
     ] {
