@@ -111,6 +111,8 @@ impl Acquisition {
             HoldStatus::Released | HoldStatus::Lost(LossReason::ShutDown)
         );
         let lease = caller.as_ref().and_then(GiveBack::lease_for_caller);
+        // The caller of a hold that was given back after its deadline is told that it was lost.
+        let lease = lease.filter(|_| hold.ended_late().is_none());
         if let (HoldStatus::Released, Some(term)) = (hold.status(), lease.cloned()) {
             return Done {
                 ended: Box::pin(self.leases_out(hold, &term)).await,
