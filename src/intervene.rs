@@ -42,7 +42,8 @@ pub enum BreakOutcome {
     /// The place is still there, and is not as it was seen: its owner has renewed it, or a waiter has become the holder or has been given a
     /// slot. It keeps its place.
     Changed,
-    /// The place was gone before.
+    /// The place was gone before the break. If a request had no answer and was sent again, a place in the queue that ended meanwhile
+    /// counts as broken.
     Gone,
 }
 
@@ -241,23 +242,37 @@ impl ClientInner {
         seen: &Participant,
         policy: &RetryPolicy,
     ) -> Result<BreakOutcome, Failure> {
-        let tickets = (seen.ticket, seen.tickets);
-        let void = || self.store.break_row(name, tickets, seen.nonce, seen.beat);
+        let (tickets, mut tries) = ((seen.ticket, seen.tickets), 0);
+        let void = || {
+            tries += 1;
+            self.store.break_row(name, tickets, seen.nonce, seen.beat)
+        };
         let answer = self.store.retry(policy, void).await?.value;
-        let is_applied = answer.is_applied();
-        match answer.shown().map(|row| row.state) {
+        // A try without an answer may have made the row void.
+        let may_be_ours = answer.is_applied() || tries > 1;
+        let is_void = match answer.shown().map(|row| row.state) {
             Some(RowState::Waiting(entry)) if entry.nonce == seen.nonce => {
                 return Ok(BreakOutcome::Changed);
             }
-            Some(RowState::Void(Some(nonce))) if nonce == seen.nonce => {}
-            _ => return Ok(BreakOutcome::Gone),
-        }
-        // No poll that saw the row as it was can give the ticket a slot after this. If one did so before, the item shows it.
-        let leave = || self.store.leave(name, seen.ticket);
-        let item = self.store.retry(policy, leave).await?.value.shown();
+            Some(RowState::Void(Some(nonce))) => nonce == seen.nonce,
+            _ => false,
+        };
+        let item = match is_void {
+            // No poll that saw the row as it was can give the ticket a slot after this. If one did so before, the item shows it.
+            true => {
+                let leave = || self.store.leave(name, seen.ticket);
+                self.store.retry(policy, leave).await?.value.shown()
+            }
+            // Its owner may have found the row void, and deleted it.
+            false if may_be_ours => {
+                let read = || self.store.read_lock(name);
+                self.store.retry(policy, read).await?.value
+            }
+            false => None,
+        };
         Ok(match item {
             Some(item) if stands_on(&item, seen) => BreakOutcome::Changed,
-            Some(item) if is_applied => BreakOutcome::Broken {
+            Some(item) if may_be_ours => BreakOutcome::Broken {
                 next: hold::shown(&item),
             },
             _ => BreakOutcome::Gone,

@@ -28,7 +28,8 @@ pub(crate) struct Call {
 impl Call {
     /// Records a call. The caller must make the call right after this, so that calls are numbered in the order in which they are made.
     pub(crate) fn begin(world: &World, host: &Host, wanted: &Wanted, wait: RecordWait) -> Call {
-        let is_alone = wanted.permits == wanted.of;
+        // A call with bounds joins no batch.
+        let is_alone = wanted.permits == wanted.of && wanted.bounds.is_none();
         Call::of(world, host, (wanted.name(), is_alone), wait, AT_ONCE)
     }
 

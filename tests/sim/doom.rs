@@ -11,6 +11,7 @@ use fastrand::Rng;
 use futures::future::join_all;
 use tokio::time::Instant;
 
+use crate::bounds::Bounds;
 use crate::call::Call;
 use crate::faults::LATEST;
 use crate::history::Event;
@@ -97,7 +98,7 @@ async fn is_granted(world: &Arc<World>, lock: &str, rng: &mut Rng) -> bool {
     let mut call = Call::begin(world, &host, &free, RecordWait::NoWait);
     match free.acquire(RecordWait::NoWait).await {
         Ok(guard) => {
-            turn(world, &host, &mut call, guard, rng).await;
+            turn(world, &host, (&mut call, Bounds::default()), guard, rng).await;
             true
         }
         Err(Error::NotGranted { .. }) => false,

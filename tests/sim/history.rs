@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::applied::Applied;
+use crate::bounds::Bounds;
 use crate::doom::Remains;
 use crate::exchange::Exchange;
 
@@ -36,9 +37,49 @@ pub(crate) enum Event {
         ticket: u64,
         share: Share,
     },
-    /// The hold keeps one permit, and frees the others.
-    Downgraded {
+    /// The caller of the hold that was granted just now bounds it.
+    Bounded(Box<Bounded>),
+    /// The hold keeps this many permits, and frees the others.
+    Keeps {
         hold: usize,
+        permits: u64,
+    },
+    /// The release of the hold has succeeded.
+    Released {
+        hold: usize,
+    },
+    /// An operator asks to break a place, with a reason that no other break has. The place has the tickets from the first to the last.
+    Broken {
+        lock: String,
+        /// The host of the place, if its owner's name tells it.
+        host: Option<usize>,
+        tickets: (u64, u64),
+        reason: String,
+    },
+    /// The place was not as it was seen, or gone: the break with this reason has changed nothing.
+    Spared {
+        reason: String,
+    },
+    /// A holder was told that its hold was broken.
+    ToldBroken {
+        lock: String,
+        ticket: u64,
+        reason: String,
+    },
+    /// An operator asks for another number of permits.
+    Resizes {
+        lock: String,
+        permits: u64,
+    },
+    /// An operator asks the holders to give way, with a reason that no other request has.
+    AsksToYield {
+        lock: String,
+        reason: String,
+    },
+    /// A holder was told that it is to give way.
+    ToldToYield {
+        lock: String,
+        reason: String,
     },
     /// Another host gives up the place of a dead host. The place is named by its newest ticket.
     GivenUp {
@@ -93,6 +134,17 @@ pub(crate) enum Event {
 
 /// The ticket of a hold, and the number of its write.
 pub(crate) type Left = (u64, u64);
+
+/// A hold that its caller bounds.
+#[derive(Clone, Debug)]
+pub(crate) struct Bounded {
+    pub(crate) hold: usize,
+    pub(crate) host: usize,
+    pub(crate) lock: String,
+    pub(crate) ticket: u64,
+    pub(crate) share: Share,
+    pub(crate) bounds: Bounds,
+}
 
 /// Some of a lock's permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,6 +237,9 @@ pub(crate) fn story(events: &[(Duration, Event)]) -> String {
             host, lock, ticket, ..
         } => Some(format!("{at:?}: host {host} has {lock} with {ticket}\n")),
         Event::Mischief(what) => Some(format!("{at:?}: {what}\n")),
+        Event::Broken { .. } | Event::Spared { .. } | Event::Resizes { .. } => {
+            Some(format!("{at:?}: {event:?}\n"))
+        }
         _ => None,
     });
     queues.collect()

@@ -8,6 +8,7 @@
 
 mod applied;
 mod batches;
+mod bounds;
 mod call;
 mod careless;
 mod checked;
@@ -23,6 +24,7 @@ mod memory;
 mod mischief;
 mod multi_lock;
 mod mutation;
+mod operator;
 mod oracles;
 mod plan;
 mod provoke;
@@ -134,7 +136,7 @@ fn digests() -> Vec<String> {
 }
 
 /// The planted mistakes, the oracle that notices each, and the number of seeds within which it does.
-const MUTATIONS: [(Mutation, &str, u64); 40] = [
+const MUTATIONS: [(Mutation, &str, u64); 45] = [
     (Mutation::ClosedIsRefused, "no surprise", 10),
     (Mutation::StartAtOne, "fencing", 10),
     (Mutation::StartAtOne, "ticket order", 10),
@@ -175,10 +177,15 @@ const MUTATIONS: [(Mutation, &str, u64); 40] = [
     (Mutation::NoncesAgain, "one hold a nonce", 20),
     (Mutation::ConfirmedIsRenewed, "progress", 10),
     (Mutation::ReleasingIsReleased, "exclusion", 10),
+    (Mutation::BoundsForgotten, "holds end in time", 10),
+    (Mutation::BoundsForgotten, "short holds last", 10),
+    (Mutation::BoundsForgotten, "a grace after a loss", 20),
+    (Mutation::ResizedWithoutRoom, "the queue in order", 10),
+    (Mutation::NoticesOfOthers, "told what was done", 20),
 ];
 
 /// The planted mistakes that an oracle does not notice in the first seed, and the seed in which it did last time.
-const SEEN: [(Mutation, &str, u64); 16] = [
+const SEEN: [(Mutation, &str, u64); 19] = [
     (Mutation::FillWithoutWatermark, "the queue in order", 1),
     (Mutation::FillWithoutLeft, "who left is gone", 2),
     (Mutation::FillByMemory, "who left is gone", 5),
@@ -195,6 +202,9 @@ const SEEN: [(Mutation, &str, u64); 16] = [
     (Mutation::NonceAlone, "one hold a nonce", 5),
     (Mutation::NoncesAgain, "one hold a nonce", 1),
     (Mutation::ConfirmedIsRenewed, "progress", 1),
+    (Mutation::BoundsForgotten, "short holds last", 1),
+    (Mutation::BoundsForgotten, "a grace after a loss", 3),
+    (Mutation::NoticesOfOthers, "told what was done", 4),
 ];
 
 /// The seed in which this oracle noticed the mistake last time, if it does so again. A thorough run tries all seeds from the first on.

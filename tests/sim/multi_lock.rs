@@ -4,6 +4,7 @@ use fairlock::MultiLockGuard;
 use fastrand::Rng;
 use tokio::time::Instant;
 
+use crate::bounds::Bounds;
 use crate::call::Call;
 use crate::data;
 use crate::stay::Stay;
@@ -41,7 +42,7 @@ fn some(world: &World, rng: &mut Rng) -> Vec<String> {
 /// Takes a turn with all locks. A host that stood still works on when it continues.
 async fn turn(world: &World, host: &Host, call: &mut Call, guard: MultiLockGuard, rng: &mut Rng) {
     call.is_granted();
-    let stay = |guard| Stay::begin(world, host.id, call.number, guard);
+    let stay = |guard| Stay::begin(world, host.id, call.number, (guard, Bounds::default()));
     let mut stays: Vec<_> = guard.guards().iter().map(stay).collect();
     if world.plan.has_data {
         let guards = guard.guards().iter();

@@ -124,6 +124,12 @@ pub(crate) enum Mutation {
     ClosedIsRefused,
     /// No write: a waiter takes a confirmation for a renewal of the place before it. All places are confirmed for ever.
     ConfirmedIsRenewed,
+    /// No write: the client is not told of the bounds that its callers want.
+    BoundsForgotten,
+    /// Change the permits: as many as before are free.
+    ResizedWithoutRoom,
+    /// Break, and ask: for another reason than the operator gave.
+    NoticesOfOthers,
     /// No write: a waiter takes a notification of a release for the release. Some are forged.
     ReleasingIsReleased,
 }
@@ -164,6 +170,16 @@ impl Mutation {
             Mutation::StartAtOne => put(body, "/ExpressionAttributeValues/:start/N", "0"),
             Mutation::UnknownState if body["Item"]["state"]["S"] == "waiting" => {
                 put(body, "/Item/state/S", "walking");
+            }
+            Mutation::ResizedWithoutRoom => {
+                put(body, "/ExpressionAttributeValues/:freed/N", "0");
+                put(body, "/ExpressionAttributeValues/:fewer/N", "0");
+            }
+            Mutation::NoticesOfOthers => {
+                let reasons = [":asked", ":broken"];
+                let reasons =
+                    reasons.map(|it| format!("/ExpressionAttributeValues/{it}/M/reason/S"));
+                reasons.iter().for_each(|path| put(body, path, "another"));
             }
             Mutation::DeleteNoRow => misdirect(body),
             Mutation::ExpireYearsLater => {
@@ -268,6 +284,9 @@ impl Mutation {
             | Mutation::ConnectionsUnknown
             | Mutation::ConfirmedIsRenewed
             | Mutation::ReleasingIsReleased
+            | Mutation::BoundsForgotten
+            | Mutation::ResizedWithoutRoom
+            | Mutation::NoticesOfOthers
             | Mutation::Overstay => return None,
         })
     }

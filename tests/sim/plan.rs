@@ -62,6 +62,12 @@ pub(crate) struct Plan {
     pub(crate) notifies: Option<PostFaults>,
     /// What hosts that notify each other hear in place of the truth.
     pub(crate) lie: Option<Lie>,
+    /// Some callers bound their holds.
+    pub(crate) bounds: bool,
+    /// Some callers give a part of their permits back, or split their guards.
+    pub(crate) parts: bool,
+    /// An operator breaks places, asks holders to give way, changes how many permits there are, and deletes locks.
+    pub(crate) operates: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +147,11 @@ impl Plan {
             has_several: false,
             notifies: notifies(seed),
             lie: None,
+            bounds: false,
+            parts: false,
+            operates: false,
         };
+        plan.set_claims();
         if rng.u8(0..4) == 0 {
             plan.lose_holds();
         }
@@ -167,6 +177,22 @@ impl Plan {
             }
         }
         plan
+    }
+
+    /// In one of three seeds callers bound their holds, and in one of three there is an operator. Drawn apart, as `notifies` is.
+    fn set_claims(&mut self) {
+        let mut rng = Rng::with_seed(self.seed.rotate_left(32) ^ 0x00c1_a1a5);
+        self.bounds = rng.u8(0..3) == 0;
+        self.parts = rng.u8(0..3) == 0;
+        self.operates = rng.u8(0..3) == 0;
+    }
+
+    /// How much longer than its lease, or than its caller wants it, a hold is kept at most.
+    pub(crate) fn longest_bound(&self) -> Duration {
+        match self.bounds {
+            true => self.longest_lease(),
+            false => Duration::ZERO,
+        }
     }
 
     /// Sets the clocks. In some seeds TTL runs all the time, and the wall clocks of some hosts are off by weeks. In some, front ends
@@ -254,6 +280,12 @@ impl Plan {
     pub(crate) fn workers(&self) -> u32 {
         let workers = self.hosts.iter().map(|host| host.workers as u32);
         workers.sum()
+    }
+
+    /// How many callers there are at one time at most.
+    pub(crate) fn callers(&self) -> u32 {
+        let callers = self.hosts.iter().map(|host| host.workers * host.crowd);
+        u32::try_from(callers.sum::<usize>()).unwrap_or(u32::MAX)
     }
 
     pub(crate) fn rng(&self, salt: u64) -> Rng {

@@ -90,7 +90,7 @@ impl Mutation {
         }
     }
 
-    /// Bends plans so that holds are lost, and perhaps what is written on their locks.
+    /// Bends plans so that holds are lost, or bounded, and perhaps what is written on their locks.
     fn provoke_loss(self, plan: &mut Plan) {
         match self {
             // While a release is late, data that was written before it arrives.
@@ -134,6 +134,17 @@ impl Mutation {
                 plan.skew = Some(WrongFor::Connection);
                 plan.long_turns = 2;
                 plan.mischief = vec![Kind::Crash];
+            }
+            Mutation::BoundsForgotten => {
+                (plan.bounds, plan.leases) = (true, 0);
+                (plan.sharing, plan.long_turns) = (Sharing::None, 2);
+                each(plan, |_, host| host.crowd = 1);
+            }
+            Mutation::ResizedWithoutRoom => {
+                (plan.sharing, plan.operates) = (Sharing::Permits(3), true);
+            }
+            Mutation::NoticesOfOthers => {
+                (plan.operates, plan.long_turns) = (true, 1);
             }
             Mutation::NoncesAgain => plan.mischief = vec![Kind::Crash],
             Mutation::ExpiryOfHosts => {

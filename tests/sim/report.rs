@@ -8,12 +8,14 @@ use std::time::Duration;
 use crate::batches::{self, FATES};
 use crate::faults::KINDS;
 use crate::history::{End, Event};
-use crate::oracles::{asked, newest, passed};
+use crate::operator;
+use crate::oracles::bounds::Compared;
+use crate::oracles::{asked, bounds, newest, passed};
 use crate::plan::Plan;
 use crate::run::Run;
 
 /// Faults of hosts and tables.
-const HOST_FAULTS: [&str; 12] = [
+const HOST_FAULTS: [&str; 14] = [
     "cut off",
     "refused",
     "frozen",
@@ -26,6 +28,8 @@ const HOST_FAULTS: [&str; 12] = [
     "swept",
     "wait dropped",
     "outage given up",
+    "part released",
+    "part dropped",
 ];
 
 #[derive(Debug, Default)]
@@ -50,6 +54,7 @@ struct Figures {
     virtual_time: Duration,
     faults: BTreeMap<&'static str, u64>,
     fates: BTreeMap<&'static str, u64>,
+    bounded: Compared,
 }
 
 impl Report {
@@ -62,6 +67,7 @@ impl Report {
         figures.notifications += run.notifications;
         figures.compared += passed::compared(&plan, &run.events);
         figures.revived += newest::revived(&run.events);
+        figures.bounded += bounds::compared(&run.events);
         figures.together += batches::together(&run.events);
         figures.in_order += asked::compared(&plan, &run.events);
         for fate in batches::fates(&run.events) {
@@ -107,11 +113,17 @@ impl Report {
             ("several locks had together", figures.together),
             ("a hold brought back by a late copy", figures.revived),
             ("a notification", figures.notifications),
+            ("a hold ended by its longest time", figures.bounded.ends),
+            (
+                "a hold kept for its shortest time",
+                figures.bounded.shortest,
+            ),
+            ("a grace after a loss", figures.bounded.graces),
             ("a hold lost", figures.lost),
             ("a stale write refused", figures.refused_writes),
         ];
         let counted = counted.into_iter().filter(|(_, count)| *count == 0);
-        let kinds = KINDS.into_iter().chain(HOST_FAULTS);
+        let kinds = KINDS.into_iter().chain(HOST_FAULTS).chain(operator::DONE);
         let kinds = kinds.filter(|kind| !figures.faults.contains_key(kind));
         let fates = FATES
             .into_iter()
@@ -126,7 +138,7 @@ impl fmt::Display for Report {
         let figures = self.0.lock().unwrap();
         writeln!(
             f,
-            "{} seeds, {} requests, {} turns ({} lost), {} stale writes refused, {} waiters compared, {} calls compared, {} leases extended, data found {} times, {} writes with a check, {} times several locks, {} holds brought back, {} days",
+            "{} seeds, {} requests, {} turns ({} lost), {} stale writes refused, {} waiters compared, {} calls compared, {} leases extended, data found {} times, {} writes with a check, {} times several locks, {} holds brought back, {} ended by their longest time, {} kept for their shortest, {} graces, {} days",
             figures.seeds,
             figures.requests,
             figures.turns,
@@ -139,6 +151,9 @@ impl fmt::Display for Report {
             figures.checked,
             figures.together,
             figures.revived,
+            figures.bounded.ends,
+            figures.bounded.shortest,
+            figures.bounded.graces,
             figures.virtual_time.as_secs() / 86_400,
         )?;
         let faults = figures.fates.iter().chain(&figures.faults);

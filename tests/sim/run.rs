@@ -14,6 +14,7 @@ use crate::history::{Event, digest};
 use crate::link::Weather;
 use crate::mischief;
 use crate::mutation::Mutation;
+use crate::operator;
 use crate::plan::{APART, Plan};
 use crate::wanted::Wanted;
 use crate::worker::turn;
@@ -88,15 +89,18 @@ pub(crate) async fn trouble(world: &Arc<World>, requests: u64, is_resumed: bool)
         () = mischief::make(world.clone(), world.plan.rng(salt)) => {}
         () = mischief::make(world.clone(), world.plan.rng(salt + 1)) => {}
         () = mischief::expire_often(world, world.plan.rng(salt + 2)), if is_resumed => {}
+        () = operator::act(world, world.plan.rng(salt + 3)), if world.plan.operates => {}
     }
     sent()
 }
 
 /// Every waiter is granted within this time after all faults have ended. Requests under way arrive. The dead holder, dead successors and
 /// dead waiters expire, in the worst case one after the other as late requests bring more of them in. Gaps are closed. Then every living
-/// caller has a turn, which ends at once.
+/// caller has a turn, which ends at once, or after its shortest time.
 fn bound(plan: &Plan) -> Duration {
-    let of_one = 5 * plan.longest_lease() + 2 * plan.longest_grace() + plan.workers() * SECOND;
+    let lease = plan.longest_lease() + plan.longest_bound();
+    let kept = plan.callers() * plan.longest_bound();
+    let of_one = 5 * lease + 2 * plan.longest_grace() + plan.workers() * SECOND + kept;
     // A caller that holds one of several locks may wait for the next.
     let in_a_chain = if plan.has_several {
         plan.locks.len()
@@ -142,7 +146,7 @@ async fn tidy(world: &Arc<World>) {
 
 /// Sweeps for long enough that the sweeper sees every dead entry unchanged for a lease.
 async fn sweep(world: &World, host: &Host) {
-    let every = world.plan.longest_lease() + 2 * SECOND;
+    let every = world.plan.longest_lease() + world.plan.longest_bound() + 2 * SECOND;
     let _sweeper = host
         .locks
         .start_sweeper(SweepOptions::every(every))
@@ -169,7 +173,10 @@ async fn last_turns(world: &Arc<World>) {
         let free = Wanted::alone(world, &host, lock);
         let mut call = Call::begin(world, &host, &free, RecordWait::NoWait);
         match free.acquire(RecordWait::NoWait).await {
-            Ok(guard) => turn(world, &host, &mut call, guard, &mut world.plan.rng(0)).await,
+            Ok(guard) => {
+                let call = (&mut call, free.bounds);
+                turn(world, &host, call, guard, &mut world.plan.rng(0)).await;
+            }
             Err(error) => world.history.note(Event::Stuck(error.to_string())),
         }
     }

@@ -80,8 +80,9 @@ pub(crate) fn one(seed: u64, trial: Trial) -> (Run, Vec<Violation>) {
     let runtime = runtime.enable_all().start_paused(true).build().unwrap();
     let mut plan = Plan::of(seed);
     if !matches!(trial, Trial::Plain) {
-        // The seeds in which a mistake is noticed are pinned, and in those hosts only poll.
+        // The seeds in which a mistake is noticed are pinned, and in those hosts only poll, and claims are plain.
         plan.notifies = None;
+        (plan.bounds, plan.parts, plan.operates) = (false, false, false);
     }
     let mutation = match trial {
         Trial::Plain => None,

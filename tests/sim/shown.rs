@@ -13,8 +13,10 @@ pub(crate) struct Shown {
     pub(crate) sharers: Vec<Place>,
     /// In queue order. The first slot holds the lock as soon as the sharers leave enough permits for it.
     pub(crate) slots: Vec<Place>,
-    /// The count of permits that the sharers leave, and the total.
+    /// The count of permits that the sharers leave, and how many permits the callers name.
     pub(crate) room: (i64, u64),
+    /// How many permits there are by now, if an operator has changed the number.
+    pub(crate) resized: Option<u64>,
     /// When DynamoDB may delete the item, in seconds since 1970.
     pub(crate) expires_at: Option<u64>,
 }
@@ -54,6 +56,7 @@ impl Shown {
             watermark: number(&item["watermark"])?,
             sharers: sharers(item),
             room: (number(&item["room"])?, number(&item["permits"])?),
+            resized: number(&item["resized"]),
             expires_at: number(&item["expires_at"]),
             slots: list(&item["slots"]["L"])
                 .filter_map(|entry| Place::of(entry, item))

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use fairlock::LockGuard;
 use tokio::task::AbortHandle;
 
-use crate::history::{End, Event, History, Share};
+use crate::bounds::Bounds;
+use crate::history::{Bounded, End, Event, History, Share};
 use crate::world::{World, spawn};
 
 /// A stay that is dropped before it ended was cut short by a crash.
@@ -30,7 +31,12 @@ pub(crate) struct Grant<'a> {
 }
 
 impl Stay {
-    pub(crate) fn begin(world: &World, host: usize, call: usize, guard: &LockGuard) -> Stay {
+    pub(crate) fn begin(
+        world: &World,
+        host: usize,
+        call: usize,
+        (guard, bounds): (&LockGuard, Bounds),
+    ) -> Stay {
         let grant = Grant {
             host,
             call,
@@ -41,7 +47,21 @@ impl Stay {
                 of: guard.total_permits(),
             },
         };
-        Stay::until(world, grant, guard.lost())
+        let bounded = Bounded {
+            hold: 0,
+            host,
+            lock: grant.lock.to_owned(),
+            ticket: grant.ticket,
+            share: grant.share,
+            bounds,
+        };
+        let stay = Stay::until(world, grant, guard.lost());
+        if !bounds.is_none() {
+            let hold = stay.belief.hold;
+            let bounded = Box::new(Bounded { hold, ..bounded });
+            world.history.note(Event::Bounded(bounded));
+        }
+        stay
     }
 
     /// Begins a stay. The owner believes in the hold until `lost` resolves, unless it releases the hold before.
@@ -84,9 +104,16 @@ impl Stay {
         });
     }
 
-    pub(crate) fn downgrade(&self) {
+    /// The owner counts on this many permits from now on.
+    pub(crate) fn keeps(&self, permits: u64) {
         let hold = self.belief.hold;
-        self.belief.history.note(Event::Downgraded { hold });
+        self.belief.history.note(Event::Keeps { hold, permits });
+    }
+
+    /// The release has succeeded.
+    pub(crate) fn is_released(&self) {
+        let hold = self.belief.hold;
+        self.belief.history.note(Event::Released { hold });
     }
 
     pub(crate) fn give_back(&self) {

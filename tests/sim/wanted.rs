@@ -3,6 +3,7 @@
 use fairlock::{Error, FairLock, LeaseLock, LockClient, LockGuard, RecordWait, Semaphore, Waiting};
 use fastrand::Rng;
 
+use crate::bounds::Bounds;
 use crate::plan::Sharing;
 use crate::world::{Host, World};
 
@@ -20,6 +21,7 @@ pub(crate) struct Wanted {
     lock: Lock,
     pub(crate) permits: u64,
     pub(crate) of: u64,
+    pub(crate) bounds: Bounds,
 }
 
 impl Wanted {
@@ -36,11 +38,13 @@ impl Wanted {
                 lock: Lock::Fair(host.locks.fair_lock(lock).unwrap().observed(watched)),
                 permits: ALL,
                 of: ALL,
+                bounds: Bounds::default(),
             },
             Sharing::Permits(of) => Wanted {
                 lock: Lock::Permits(host.locks.semaphore(lock, of).unwrap().observed(watched)),
                 permits: of,
                 of,
+                bounds: Bounds::default(),
             },
         }
     }
@@ -56,6 +60,24 @@ impl Wanted {
         Wanted {
             permits,
             ..self.clone()
+        }
+    }
+
+    /// The same with bounds, in some plans.
+    pub(crate) fn bounded(self, world: &World, host: &Host, rng: &mut Rng) -> Wanted {
+        if !world.plan.bounds {
+            return self;
+        }
+        let bounds = Bounds::draw(&host.plan, rng);
+        let kept = world.bounds_of(bounds);
+        let lock = match self.lock {
+            Lock::Fair(lock) => Lock::Fair(kept.of_lock(lock)),
+            Lock::Permits(lock) => Lock::Permits(kept.of_permits(lock)),
+        };
+        Wanted {
+            lock,
+            bounds,
+            ..self
         }
     }
 

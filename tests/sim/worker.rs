@@ -10,12 +10,14 @@ use fastrand::Rng;
 use futures::future::join_all;
 use tokio::time::Instant;
 
+use crate::bounds::Bounds;
 use crate::call::Call;
 use crate::checked;
 use crate::data;
 use crate::history::Event;
 use crate::leases;
 use crate::multi_lock;
+use crate::operator;
 use crate::plan::Sharing;
 use crate::stay::Stay;
 use crate::wanted::Wanted;
@@ -50,7 +52,7 @@ async fn take_turn(world: &World, host: &Host, lock: &Wanted, mut rng: Rng) {
     if world.plan.has_several && rng.u8(0..3) == 0 {
         return multi_lock::take_turn(world, host, &mut rng).await;
     }
-    let wanted = lock.draw(world, &mut rng);
+    let wanted = lock.draw(world, &mut rng).bounded(world, host, &mut rng);
     if rng.bool() {
         wait(Duration::from_millis(rng.u64(0..20))).await;
     }
@@ -58,7 +60,7 @@ async fn take_turn(world: &World, host: &Host, lock: &Wanted, mut rng: Rng) {
     let began = Instant::now();
     let mut call = Call::begin(world, host, &wanted, how.wait);
     match how.has(world, host, wanted.acquire(how.wait)).await {
-        Some(Ok(guard)) => turn(world, host, &mut call, guard, &mut rng).await,
+        Some(Ok(guard)) => turn(world, host, (&mut call, wanted.bounds), guard, &mut rng).await,
         Some(Err(error)) => {
             drop(call);
             let is_due = is_due(&error, how.wait, host, (wanted.name(), began));
@@ -107,7 +109,9 @@ async fn last_turn(world: &World, host: &Host, lock: &Wanted, mut rng: Rng) {
         let began = Instant::now();
         let mut call = Call::begin(world, host, &wanted, RecordWait::Infinite);
         match wanted.acquire(RecordWait::Infinite).await {
-            Ok(guard) => break turn(world, host, &mut call, guard, &mut rng).await,
+            Ok(guard) => {
+                break turn(world, host, (&mut call, wanted.bounds), guard, &mut rng).await;
+            }
             Err(error) if is_due(&error, RecordWait::Infinite, host, (wanted.name(), began)) => {}
             Err(error) => break surprised(world, RecordWait::Infinite, &error),
         }
@@ -234,12 +238,12 @@ async fn polled<T>(future: impl Future<Output = T>, drop: &Drops) -> Option<T> {
 pub(crate) async fn turn(
     world: &World,
     host: &Host,
-    call: &mut Call,
+    (call, bounds): (&mut Call, Bounds),
     mut guard: LockGuard,
     rng: &mut Rng,
 ) {
     call.is_granted();
-    let mut stay = Stay::begin(world, host.id, call.number, &guard);
+    let mut stay = Stay::begin(world, host.id, call.number, (&guard, bounds));
     host.known.is_at(&guard.place_id());
     host.link.awake().await;
     let is_alone = guard.permits() == guard.total_permits();
@@ -249,7 +253,16 @@ pub(crate) async fn turn(
     if world.plan.has_data {
         data::found(world, &guard);
     }
-    works(world, host, guard.lost(), rng).await;
+    let heeds = world.plan.operates && rng.bool();
+    let over = async {
+        tokio::select! {
+            biased;
+            _ = guard.lost() => {}
+            _ = guard.asked_to_yield(), if heeds => {}
+        }
+    };
+    works(world, host, over, rng).await;
+    operator::was_told(world, &guard).await;
     if is_alone && (guard.is_held() || rng.bool()) {
         stay.write(world, guard.name(), guard.ticket().get());
     }
@@ -261,24 +274,52 @@ pub(crate) async fn turn(
         host.link.awake().await;
     }
     if world.plan.sharing != Sharing::None && is_alone && rng.bool() {
-        stay.downgrade();
+        stay.keeps(1);
         // The downgrade may be lost or not answered, like a release.
         let _ = guard.downgrade().await;
         pause(world, span_of_work(world, host, rng)).await;
         host.link.awake().await;
+    } else if world.plan.parts && guard.permits() > 1 {
+        in_parts(world, host, (&stay, &mut guard), rng).await;
     }
     if world.overstays() {
         drop(guard);
         return pause(world, OVERSTAYED).await;
     }
-    if rng.bool() {
-        stay.give_back();
-        // The release may be lost or not answered: the history shows whether that did any harm.
-        let _ = guard.release().await;
-    } else {
-        stay.give_back();
-        drop(guard);
+    stay.give_back();
+    // The release may be lost or not answered: the history shows whether that did any harm.
+    if rng.bool() && guard.release().await.is_ok() {
+        stay.is_released();
     }
+}
+
+/// Gives a part of the permits back: at once, or when the task ends that had it for a while. That task may also bring it back.
+async fn in_parts(
+    world: &World,
+    host: &Host,
+    (stay, guard): (&Stay, &mut LockGuard),
+    rng: &mut Rng,
+) {
+    let part = rng.u64(1..guard.permits());
+    let kept = guard.permits() - part;
+    if rng.bool() {
+        stay.keeps(kept);
+        let _ = guard.release_some(part).await;
+        world.tally.fault("part released");
+    } else if let Ok(split) = guard.split(part) {
+        pause(world, span_of_work(world, host, rng)).await;
+        host.link.awake().await;
+        if rng.bool() {
+            stay.keeps(kept);
+            drop(split);
+            world.tally.fault("part dropped");
+        } else if guard.merge(split).is_err() {
+            let told = "a part is of another hold".to_owned();
+            world.history.note(Event::Surprise(told));
+        }
+    }
+    pause(world, span_of_work(world, host, rng)).await;
+    host.link.awake().await;
 }
 
 fn span_of_work(world: &World, host: &Host, rng: &mut Rng) -> Duration {

@@ -16,6 +16,7 @@ use fastrand::Rng;
 use tokio::task::JoinHandle;
 
 use crate::applied::Applied;
+use crate::bounds::Bounds;
 use crate::careless;
 use crate::checked;
 use crate::exchange::Exchange;
@@ -278,6 +279,14 @@ impl World {
         match self.mutation {
             Some(Mutation::ToldLate) => host.plan.timeout,
             _ => Duration::ZERO,
+        }
+    }
+
+    /// The bounds that the product is told, of those that a caller wants.
+    pub(crate) fn bounds_of(&self, wanted: Bounds) -> Bounds {
+        match self.mutation {
+            Some(Mutation::BoundsForgotten) => Bounds::default(),
+            _ => wanted,
         }
     }
 

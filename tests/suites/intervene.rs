@@ -151,6 +151,27 @@ fn a_break_whose_answer_is_lost_is_told_as_broken() {
     });
 }
 
+#[test]
+fn a_break_of_a_row_whose_answer_is_lost_is_told_as_broken() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_slots(3, 1);
+        let ops = operator(&lab);
+        let guard = acquire(&hosts[0]).await;
+        let successor = waits(&lab, &hosts[1]).await;
+        let waiting = waits(&lab, &hosts[2]).await;
+        let seen = state(&ops.locks).await.queue[1].clone();
+        meets(&ops, Fault::Lose(When::After));
+        let outcome = ops.locks.break_hold("a", &seen, "").await;
+        assert_eq!(next_of(&outcome.unwrap()), Some(guard.ticket().get()));
+        guard.release().await.unwrap();
+        successor.await.unwrap().release().await.unwrap();
+        let moved = waiting.await.unwrap();
+        assert!(moved.ticket() > seen.ticket);
+        moved.release().await.unwrap();
+    });
+}
+
 /// A holder, a successor and a waiter without a slot.
 #[test]
 fn successors_and_waiters_are_broken_too_and_stand_again_at_the_end() {

@@ -7,13 +7,14 @@
 //! - A request took at least half of the shortest join timeout, so other clients may have closed a gap in its place.
 //! - The host took a place on an item that DynamoDB may have deleted by then.
 //! - A hold was lost, and the rest of its batch joined the queue again.
+//! - An operator broke a place of the host. Its callers learn of that within a lease or two, and join the queue again.
 //!
 //! Calls that do not wait are not part of this.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Events;
+use super::{Events, broken};
 use crate::batches::{Asked, Calls, batches, calls};
 use crate::exchange::{Answer, Exchange};
 use crate::history::{End, Event};
@@ -111,6 +112,10 @@ fn troubles(plan: &Plan, events: &Events) -> Troubles {
             _ => continue,
         };
         troubles.entry(host).or_default().push((begun, *at));
+    }
+    for (_, host, _, at) in broken::places(events) {
+        let until = at + 2 * plan.longest_lease();
+        troubles.entry(host).or_default().push((at, until));
     }
     troubles
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Events;
+use super::broken::Broken;
 use crate::history::{Event, Left};
 
 /// After this time without a write, the item and its data may have been removed as idle.
@@ -22,6 +23,7 @@ struct Lock {
 
 pub(super) fn check(events: &Events) -> Result<(), String> {
     let mut locks: BTreeMap<&str, Lock> = BTreeMap::new();
+    let broken = Broken::of(events);
     for (at, event) in events {
         match event {
             Event::Leaving { lock, left } => {
@@ -40,7 +42,7 @@ pub(super) fn check(events: &Events) -> Result<(), String> {
             } => {
                 let name = lock;
                 let lock = locks.entry(lock).or_default();
-                let now = is_held.then_some(*at);
+                let now = (*is_held && !broken.is(name, *ticket, *at)).then_some(*at);
                 let wrong = lock.finds(*ticket, *left, now);
                 wrong.map_err(|wrong| {
                     format!("{at:?}: {ticket} finds {left:?} on {name}: {wrong}")

@@ -1,4 +1,4 @@
-//! The register accepts no token after a newer one, and no token of two holds. It accepts whatever a believing holder writes. No write with
+//! The register accepts no token after a newer one, and no token of two holds. It accepts whatever a believing holder writes whose hold no operator has broken. No write with
 //! a check of its hold is applied after such a write of a newer hold.
 //!
 //! This needs no assumption about clocks, except for the last part.
@@ -6,10 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Events;
+use super::broken::Broken;
 use crate::history::Event;
 
 pub(super) fn check(events: &Events) -> Result<(), String> {
     let mut newest: BTreeMap<&str, (u64, usize)> = BTreeMap::new();
+    let broken = Broken::of(events);
     let mut believing = BTreeSet::new();
     let mut checked: BTreeMap<&str, u64> = BTreeMap::new();
     for (at, event) in events {
@@ -25,7 +27,7 @@ pub(super) fn check(events: &Events) -> Result<(), String> {
                 let before = newest.get(lock.as_str()).copied().unwrap_or_default();
                 let wrong = match accepted {
                     true => *token < before.0 || (*token == before.0 && *hold != before.1),
-                    false => believing.contains(hold),
+                    false => believing.contains(hold) && !broken.is(lock, *token, *at),
                 };
                 if wrong {
                     return Err(format!(

@@ -1,6 +1,8 @@
 //! What must hold for every history, one promise at a time.
 
 pub(crate) mod asked;
+pub(crate) mod bounds;
+mod broken;
 mod data;
 mod ended;
 mod exclusion;
@@ -46,6 +48,10 @@ pub(crate) fn judge(plan: &Plan, events: &Events) -> Vec<Violation> {
         ("a slot for the asking", slots::check(plan, events)),
         ("who left is gone", left::check(events)),
         ("one hold a nonce", newest::check(events)),
+        ("holds end in time", bounds::longest(events)),
+        ("short holds last", bounds::shortest(events)),
+        ("a grace after a loss", bounds::grace(events)),
+        ("told what was done", broken::told(events)),
         (
             "progress",
             said(events, |event| match event {

@@ -28,12 +28,15 @@ fn is_in_order(shown: &Shown) -> bool {
     is_apart(0, places) && watermark && is_counted(shown) && shown.watermark <= shown.last
 }
 
-/// Whether no more permits are taken than there are, and the count is right.
+/// Whether no more permits are taken than there are, and the count is right. If an operator has changed the number, there may have been
+/// more when they were taken.
 fn is_counted(shown: &Shown) -> bool {
-    let (room, permits) = shown.room;
+    let (room, named) = shown.room;
+    let permits = shown.resized.unwrap_or(named);
     let held: u64 = shown.holders().iter().map(|holder| holder.permits).sum();
     let shared: u64 = shown.sharers.iter().map(|sharer| sharer.permits).sum();
-    room.checked_add_unsigned(shared) == i64::try_from(permits).ok() && held <= permits
+    room.checked_add_unsigned(shared) == i64::try_from(permits).ok()
+        && (held <= permits || shown.resized.is_some())
 }
 
 fn is_behind<'a>(watermark: u64, rows: impl Iterator<Item = &'a Row>) -> bool {

@@ -13,7 +13,7 @@
 //! A slot gets the beat that the client that filled it saw on the row. If that write was slow, the client saw it long ago. So once an
 //! answer shows the slot, only the write that made that beat counts.
 //!
-//! A ticket stops being timely when its own host sends the first request that gives it up, or when another host begins to give it up. If a
+//! A ticket stops being timely when its own host sends the first request that gives it up, or when another host begins to give it up, or to break it. If a
 //! waiter joins late, is cut off or stands still, it is timely until that renewal is too old, and again from its next renewal. Nothing is
 //! claimed about the time between.
 //!
@@ -23,7 +23,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::Events;
+use super::{Events, broken};
 use crate::exchange::{Answer, Exchange};
 use crate::history::{Event, Share};
 use crate::plan::Plan;
@@ -121,11 +121,13 @@ impl<'a> Queues<'a> {
                 *sent = exchange.sent.min(*sent);
             }
         }
-        for (at, event) in events {
-            if let Event::GivenUp { host, lock, ticket } = event {
-                let sent = self.given_up.entry((lock, *host, *ticket)).or_insert(*at);
-                *sent = (*sent).min(*at);
-            }
+        let given_up = events.iter().filter_map(|(at, event)| match event {
+            Event::GivenUp { host, lock, ticket } => Some((lock.as_str(), *host, *ticket, *at)),
+            _ => None,
+        });
+        for (lock, host, ticket, at) in given_up.chain(broken::places(events)) {
+            let sent = self.given_up.entry((lock, host, ticket)).or_insert(at);
+            *sent = (*sent).min(at);
         }
     }
 

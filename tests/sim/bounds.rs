@@ -1,0 +1,66 @@
+//! How long a caller wants its holds to last, and for how much longer others wait if it loses them.
+
+use std::time::Duration;
+
+use fairlock::{FairLock, Semaphore};
+use fastrand::Rng;
+
+use crate::plan::HostPlan;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) min: Option<Duration>,
+    pub(crate) max: Option<Duration>,
+    pub(crate) grace: Option<Duration>,
+}
+
+impl Bounds {
+    /// Half of the callers bound their holds. The longest shortest time and the longest grace are one lease each.
+    pub(crate) fn draw(host: &HostPlan, rng: &mut Rng) -> Bounds {
+        let share = |rng: &mut Rng| host.lease.mul_f64(0.05 + rng.f64() * 0.95);
+        let mut bounds = Bounds::default();
+        if rng.bool() {
+            return bounds;
+        }
+        if rng.bool() {
+            bounds.grace = Some(share(rng));
+        }
+        if rng.u8(0..4) == 0 {
+            bounds.min = Some(share(rng));
+        }
+        if rng.bool() {
+            bounds.max = Some(bounds.min.unwrap_or_default() + share(rng));
+        }
+        bounds
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        *self == Bounds::default()
+    }
+
+    pub(crate) fn of_lock(self, mut lock: FairLock) -> FairLock {
+        if let Some(min) = self.min {
+            lock = lock.min_hold(min);
+        }
+        if let Some(max) = self.max {
+            lock = lock.max_hold(max);
+        }
+        match self.grace {
+            Some(grace) => lock.grace_after_loss(grace),
+            None => lock,
+        }
+    }
+
+    pub(crate) fn of_permits(self, mut lock: Semaphore) -> Semaphore {
+        if let Some(min) = self.min {
+            lock = lock.min_hold(min);
+        }
+        if let Some(max) = self.max {
+            lock = lock.max_hold(max);
+        }
+        match self.grace {
+            Some(grace) => lock.grace_after_loss(grace),
+            None => lock,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The places that an operator has broken, and what their owners are told.
+//!
+//! A broken holder works on until it learns of that, so little is claimed of it: only that its tokens are refused once there is a newer one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::Events;
+use crate::history::Event;
+
+/// Broken places by lock and newest ticket: the first ticket, and when the break was asked for.
+#[derive(Default)]
+pub(super) struct Broken<'a>(BTreeMap<(&'a str, u64), (u64, Duration)>);
+
+impl<'a> Broken<'a> {
+    /// All places of which it is not certain that the break found them changed, or gone.
+    pub(super) fn of(events: &'a Events) -> Self {
+        let spared = spared(events);
+        let mut broken = Broken::default();
+        for (at, event) in events {
+            if let Event::Broken {
+                lock,
+                tickets,
+                reason,
+                ..
+            } = event
+                && !spared.contains(reason.as_str())
+            {
+                let (first, last) = *tickets;
+                broken.0.entry((lock, last)).or_insert((first, *at));
+            }
+        }
+        broken
+    }
+
+    /// Whether the ticket's place may have been broken by then.
+    pub(super) fn is(&self, lock: &str, ticket: u64, at: Duration) -> bool {
+        let mut from = self.0.range((lock, ticket)..=(lock, u64::MAX));
+        let place = from.next();
+        place.is_some_and(|(_, (first, since))| *first <= ticket && *since <= at)
+    }
+}
+
+/// The reasons of breaks that have changed nothing. Each break has a reason of its own.
+fn spared(events: &Events) -> BTreeSet<&str> {
+    let spared = events.iter().filter_map(|(_, event)| match event {
+        Event::Spared { reason } => Some(reason.as_str()),
+        _ => None,
+    });
+    spared.collect()
+}
+
+/// The places that may have been broken: their host, their newest ticket, and when the break was asked for.
+pub(super) fn places(events: &Events) -> Vec<(&str, usize, u64, Duration)> {
+    let spared = spared(events);
+    let broken = events.iter().filter_map(|(at, event)| match event {
+        Event::Broken {
+            lock,
+            host: Some(host),
+            tickets: (_, last),
+            reason,
+        } if !spared.contains(reason.as_str()) => Some((lock.as_str(), *host, *last, *at)),
+        _ => None,
+    });
+    broken.collect()
+}
+
+/// A holder is told of a break of its own hold, by the reason that the operator gave. It is told of a request to give way that was made at
+/// its lock.
+pub(super) fn told(events: &Events) -> Result<(), String> {
+    let (mut breaks, mut asks) = (BTreeMap::new(), BTreeSet::new());
+    for (at, event) in events {
+        let is_true = match event {
+            Event::Broken {
+                lock,
+                tickets,
+                reason,
+                ..
+            } => {
+                breaks.insert(reason, (lock, tickets));
+                true
+            }
+            Event::AsksToYield { lock, reason } => {
+                asks.insert((lock, reason));
+                true
+            }
+            Event::ToldBroken {
+                lock,
+                ticket,
+                reason,
+            } => breaks.get(reason).is_some_and(|(of, (first, last))| {
+                *of == lock && (*first..=*last).contains(ticket)
+            }),
+            Event::ToldToYield { lock, reason } => asks.contains(&(lock, reason)),
+            _ => true,
+        };
+        if !is_true {
+            return Err(format!("{at:?}: {event:?}"));
+        }
+    }
+    Ok(())
+}
