@@ -73,11 +73,37 @@ fn every_test_that_the_pages_name_exists() {
     }
 }
 
+/// The suites that the program has.
+fn declared() -> impl Iterator<Item = &'static str> {
+    let lines = include_str!("main.rs").lines();
+    lines.filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'))
+}
+
+/// The suites that no row of a table on this page is about.
+fn undescribed(page: &str) -> Vec<&'static str> {
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let firsts = rows.filter_map(|row| row.split('|').nth(1));
+    let described: Vec<_> = firsts
+        .flat_map(|first| first.split('`').skip(1).step_by(2))
+        .collect();
+    declared().filter(|suite| !described.contains(suite)).collect()
+}
+
+#[test]
+fn every_suite_is_described_on_the_pages_of_testing_and_of_the_architecture() {
+    for page in [
+        include_str!("../../docs/testing.md"),
+        include_str!("../../docs/architecture.md"),
+    ] {
+        assert_eq!(undescribed(page), [""; 0]);
+        let planted = page.replace("`grace`", "`great`");
+        assert_eq!(undescribed(&planted), ["grace"]);
+    }
+}
+
 /// A suite that is not declared as a module is not compiled, and so it is never run.
 #[test]
 fn every_suite_is_a_module_of_the_program() {
-    let declared = include_str!("main.rs").lines();
-    let declared = declared.filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suites");
     let entries = std::fs::read_dir(folder).unwrap();
     let named = |path: PathBuf| path.file_stem()?.to_str().map(str::to_owned);
@@ -86,7 +112,7 @@ fn every_suite_is_a_module_of_the_program() {
         .filter(|name| name != "main")
         .collect();
     suites.sort();
-    assert_eq!(declared.collect::<Vec<_>>(), suites);
+    assert_eq!(declared().collect::<Vec<_>>(), suites);
 }
 
 #[test]

@@ -1,9 +1,14 @@
 //! Which step of the protocol a request is, read from its expressions.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 /// What the request of a step contains, and the requests of the steps after it do not.
-const MARKS: [(&str, &str); 29] = [
+const MARKS: [(&str, &str); 32] = [
+    ("break", "#broken = :broken"),
+    ("ask", "#asked = :asked"),
+    ("change the permits", "#resizes = :changed"),
     ("date", ".#renewed_at)"),
     ("date", "#drawn_at)"),
     ("enter", "if_not_exists(#last, :start)"),
@@ -34,6 +39,22 @@ const MARKS: [(&str, &str); 29] = [
     ("release", "REMOVE #sharers"),
     ("give up", ", #slots["),
 ];
+
+/// What the requests without a mark are, by their operations.
+const UNMARKED: [&str; 6] = [
+    "join",
+    "void gap",
+    "read lock",
+    "read queue",
+    "clean",
+    "remove row",
+];
+
+/// Returns the names of all steps.
+pub fn names() -> BTreeSet<&'static str> {
+    let marked = MARKS.into_iter().map(|(step, _)| step);
+    marked.chain(UNMARKED).collect()
+}
 
 /// Returns the step of a request.
 pub fn step(operation: &str, body: &Value) -> &'static str {

@@ -1,9 +1,12 @@
 //! Each hold has its own nonce. A late copy of an enter may bring a nonce back, but no caller believes in that hold. While it stands there,
 //! nothing is applied that was sent for the hold before it.
+//!
+//! One case is allowed: an operator broke the first hold before its client had an answer, so that no caller has ever believed in it.
 
 use std::collections::BTreeMap;
 
 use super::Events;
+use super::broken::Broken;
 use crate::applied::{Act, Applied};
 use crate::history::Event;
 use crate::shown::Shown;
@@ -25,11 +28,16 @@ struct Lock<'a> {
 
 pub(super) fn check(events: &Events) -> Result<(), String> {
     let mut locks: BTreeMap<&str, Lock<'_>> = BTreeMap::new();
+    let broken = Broken::of(events);
     for (at, event) in events {
         let done = match event {
             Event::Applied(applied) => locks.entry(&applied.lock).or_default().applies(applied),
             Event::Granted { lock, ticket, .. } => {
-                locks.entry(lock).or_default().is_believed(*ticket)
+                let is_broken = |ticket| broken.is(lock, ticket, *at);
+                locks
+                    .entry(lock)
+                    .or_default()
+                    .is_believed(*ticket, is_broken)
             }
             _ => Ok(()),
         };
@@ -92,7 +100,7 @@ impl<'a> Lock<'a> {
         newest.is_some_and(|first| first != next)
     }
 
-    fn is_believed(&mut self, ticket: u64) -> Result<(), String> {
+    fn is_believed(&mut self, ticket: u64, is_broken: impl Fn(u64) -> bool) -> Result<(), String> {
         let place = self.places.range(ticket..).next();
         let place = place.filter(|(_, (first, _))| *first <= ticket);
         let Some((&newest, &(_, nonce))) = place else {
@@ -103,7 +111,12 @@ impl<'a> Lock<'a> {
             *self.believed.entry(nonce).or_insert(newest),
         );
         match holds {
-            Some((first, _)) if *first == newest && before == newest => Ok(()),
+            Some((first, last))
+                if before == newest
+                    && (*first == newest || (*last == newest && is_broken(*first))) =>
+            {
+                Ok(())
+            }
             holds => Err(format!(
                 "{ticket} is believed in, and its nonce {nonce} had the lock with {holds:?}, and was believed in with {before}"
             )),

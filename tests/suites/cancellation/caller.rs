@@ -12,7 +12,7 @@ use std::time::Duration;
 use fairlock::{Error, FairLock, Lease, LockClient, LockGuard, RecordWait};
 use tokio::time::sleep;
 
-use super::scene::{ALL, Act, LONG, Scene, Step};
+use super::scene::{ALL, Act, Bounds, LONG, Scene, Step};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The lease of a lock that a name holds.
@@ -41,7 +41,11 @@ async fn has_lock(locks: &LockClient, scene: Scene, wait: RecordWait) {
         drop((takes_turn(), takes_turn()));
         tokio::task::yield_now().await;
     }
-    let guard = asks(locks, scene.asks, wait).await;
+    let asked = asks_within(locks, (scene.asks, scene.bounds), wait);
+    let guard = match scene.act {
+        Act::PassOn => before_another(locks, asked).await,
+        _ => asked.await,
+    };
     if !scene.act.has_lock() {
         return drop(guard);
     }
@@ -49,8 +53,17 @@ async fn has_lock(locks: &LockClient, scene: Scene, wait: RecordWait) {
     sleep(SECOND * scene.holds).await;
     match scene.act {
         Act::Release => return guard.release().await.unwrap(),
+        Act::PassOn => {
+            drop(guard.check_item().unwrap());
+            return guard.release().await.unwrap();
+        }
         Act::Hold => pending().await,
         Act::Downgrade => guard.downgrade().await.unwrap(),
+        Act::ReleaseSome => guard.release_some(10).await.unwrap(),
+        Act::DropPart => {
+            drop(guard.split(10).unwrap());
+            pending().await
+        }
         Act::SetData => guard.set_data("mine").await.unwrap(),
         Act::ClearData => guard.clear_data().await.unwrap(),
         _ => {}
@@ -59,13 +72,43 @@ async fn has_lock(locks: &LockClient, scene: Scene, wait: RecordWait) {
     pending().await
 }
 
+/// Asks with another call behind it, which shares its place. The call before both is in the doorway.
+async fn before_another(
+    locks: &LockClient,
+    asked: impl Future<Output = Result<LockGuard, Error>>,
+) -> Result<LockGuard, Error> {
+    let takes_turn = || drop(tokio::spawn(takes_turn(locks.fair_lock("a").unwrap())));
+    takes_turn();
+    tokio::task::yield_now().await;
+    let another = async { takes_turn() };
+    tokio::join!(asked, another).0
+}
+
 /// Asks for `permits` permits of lock `a`, or for all of them.
 pub(crate) async fn asks(
     locks: &LockClient,
     permits: u64,
     wait: RecordWait,
 ) -> Result<LockGuard, Error> {
-    let lock = locks.fair_lock("a").unwrap();
+    asks_within(locks, (permits, Bounds::default()), wait).await
+}
+
+/// The same with bounds of the hold.
+async fn asks_within(
+    locks: &LockClient,
+    (permits, bounds): (u64, Bounds),
+    wait: RecordWait,
+) -> Result<LockGuard, Error> {
+    let mut lock = locks.fair_lock("a").unwrap();
+    if bounds.min > 0 {
+        lock = lock.min_hold(SECOND * bounds.min);
+    }
+    if bounds.max > 0 {
+        lock = lock.max_hold(SECOND * bounds.max);
+    }
+    if bounds.grace > 0 {
+        lock = lock.grace_after_loss(SECOND * bounds.grace);
+    }
     match permits {
         ALL => lock.acquire(wait).await,
         1 => lock.acquire_shared(wait).await,

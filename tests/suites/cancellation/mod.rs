@@ -1,9 +1,11 @@
 //! A caller goes away at any request, whatever becomes of that request. If the client lives, the next caller waits for no lease. If the
 //! client died, it waits for one lease at most. Nothing is left behind.
 
+mod bounds;
 mod caller;
 mod fate;
 mod lease_lock;
+mod operators;
 mod scene;
 mod shared;
 mod stage;
@@ -13,16 +15,17 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use bounds::{BOUNDED, IN_PARTS, SHORTENED};
 use fairlock::RecordWait;
 use fairlock_testkit::effort::{is_thorough, sampled};
-use fairlock_testkit::virtual_time;
+use fairlock_testkit::{steps, virtual_time};
 use fate::{CLIENTS, Client, Fate};
 use lease_lock::{ASKED_AGAIN, LEASES};
 use scene::{
     AT_ONCE, AT_ONCE_NEVER, Act, CLEANING_UP, COMING, HOLDING, LONG, Scene, TOGETHER, VERBS,
     WAITING, WAITING_NEVER,
 };
-use shared::{SHARING, SHARING_AT_ONCE, SHARING_CLEANING_UP, SHARING_HOLDING, SHARING_VERBS};
+use shared::{SHARING, SHARING_AT_ONCE, SHARING_CLEANING_UP, SHARING_HOLDING};
 use stage::{Cell, play};
 use unpolled::{MOMENTS, Stall, Way, is_prompt};
 
@@ -176,6 +179,38 @@ fn a_release_beside_others_a_downgrade_or_a_write_of_data_dropped_anywhere_leave
 }
 
 #[test]
+fn a_bounded_hold_dropped_anywhere_holds_nobody_up_for_longer_than_its_bounds_say() {
+    for client in CLIENTS {
+        play_all(BOUNDED, RecordWait::Infinite, client);
+        play_all(SHORTENED, RecordWait::Infinite, client);
+    }
+}
+
+#[test]
+fn a_part_that_is_given_back_and_dropped_anywhere_leaves_nothing_taken() {
+    for client in CLIENTS {
+        play_all(IN_PARTS, RecordWait::Infinite, client);
+    }
+}
+
+#[test]
+fn whatever_an_operator_asks_for_dropped_anywhere_is_had_by_asking_again() {
+    let cells = CLIENTS.into_iter().flat_map(|client| {
+        let cells = operators::all(client).collect::<Vec<_>>();
+        sampled(cells.into_iter(), brief(client)).collect::<Vec<_>>()
+    });
+    let (mut played, mut failed) = (0, Vec::new());
+    for cell in cells {
+        played += 1;
+        let done = catch_unwind(AssertUnwindSafe(|| virtual_time(operators::play(cell))));
+        failed.extend(done.is_err().then(|| cell.to_string()));
+    }
+    println!("{played} cells of operators");
+    let list = failed.join("\n");
+    assert!(failed.is_empty(), "{} cells failed:\n{list}", failed.len());
+}
+
+#[test]
 fn whatever_is_asked_of_a_lease_dropped_anywhere_costs_no_more_than_the_lease() {
     for client in CLIENTS {
         play_all(LEASES, RecordWait::NoWait, client);
@@ -189,15 +224,29 @@ fn whatever_is_asked_of_a_lease_dropped_anywhere_is_had_by_asking_again_with_its
     }
 }
 
-#[test]
-fn every_request_of_those_who_share_has_a_scene() {
-    let scenes = [SHARING, SHARING_HOLDING].concat();
-    let played: BTreeSet<_> = scenes.iter().map(|scene| scene.verb).collect();
-    assert!(SHARING_VERBS.iter().all(|verb| played.contains(verb)));
+/// The scenes of callers and holders, but not those of leases and operators.
+fn all_scenes() -> Vec<Scene> {
+    let waiting = [COMING, WAITING, AT_ONCE, TOGETHER, CLEANING_UP, HOLDING];
+    let sharing = [
+        SHARING,
+        SHARING_AT_ONCE,
+        SHARING_CLEANING_UP,
+        SHARING_HOLDING,
+    ];
+    let bounded = [BOUNDED, SHORTENED, IN_PARTS];
+    [waiting.concat(), sharing.concat(), bounded.concat()].concat()
 }
 
 #[test]
-fn every_request_has_a_scene_or_a_reason_why_there_is_none() {
+fn every_step_has_a_scene() {
+    let scenes = [all_scenes(), LEASES.to_vec(), ASKED_AGAIN.to_vec()].concat();
+    let played: BTreeSet<_> = scenes.iter().map(|scene| scene.verb).collect();
+    let played: BTreeSet<_> = played.into_iter().chain(operators::verbs()).collect();
+    assert_eq!(played, steps::names());
+}
+
+#[test]
+fn every_request_has_a_scene_for_who_waits_and_for_who_does_not_or_a_reason() {
     for (scenes, never) in [(WAITING, WAITING_NEVER), (AT_ONCE, AT_ONCE_NEVER)] {
         let others = ["renew hold", "release"];
         let scenes = [COMING, scenes].concat();

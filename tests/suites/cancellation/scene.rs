@@ -32,6 +32,15 @@ pub(crate) struct Scene {
     pub(crate) knows_the_time: bool,
     /// A client that is notified does not send the request.
     pub(crate) only_polls: bool,
+    pub(crate) bounds: Bounds,
+}
+
+/// How long the client wants its hold to last, and for how much longer others wait if it is lost, in seconds. Zero means that it does not say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bounds {
+    pub(crate) min: u32,
+    pub(crate) max: u32,
+    pub(crate) grace: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,11 +88,17 @@ pub(crate) enum Act {
     Hold,
     /// The future of its release is dropped at the gate.
     Release,
+    /// The same while a check may be under way, and another call of the client comes next at its place.
+    PassOn,
     /// Its guard was dropped, and the release that follows comes to the gate.
     DropGuard,
     /// The future of its downgrade is dropped at the gate, together with its guard. Or the drop of the guard comes to the gate after the
     /// downgrade.
     Downgrade,
+    /// The future by which it gives back ten permits is dropped at the gate, together with its guard.
+    ReleaseSome,
+    /// A guard of ten of its permits was dropped, and the request that gives them back comes to the gate.
+    DropPart,
     /// The future of its write is dropped at the gate, together with its guard.
     SetData,
     /// The same for the removal of data.
@@ -110,8 +125,9 @@ impl Act {
         match self {
             Act::Acquire | Act::AcquireTogether | Act::Leave(_) => false,
             Act::Lease(step) => matches!(step, Step::Extend | Step::Release),
-            Act::Hold | Act::Release | Act::DropGuard => true,
-            Act::Downgrade | Act::SetData | Act::ClearData => true,
+            Act::Hold | Act::Release | Act::PassOn | Act::DropGuard => true,
+            Act::Downgrade | Act::ReleaseSome | Act::DropPart => true,
+            Act::SetData | Act::ClearData => true,
         }
     }
 
@@ -148,6 +164,11 @@ pub(crate) const fn scene(what: &'static str, verb: &'static str, queue: &'stati
         is_asked_again: false,
         knows_the_time: false,
         only_polls: false,
+        bounds: Bounds {
+            min: 0,
+            max: 0,
+            grace: 0,
+        },
     }
 }
 
@@ -191,6 +212,10 @@ impl Scene {
             only_polls: true,
             ..self
         }
+    }
+
+    pub(crate) const fn bounded(self, bounds: Bounds) -> Scene {
+        Scene { bounds, ..self }
     }
 
     pub(crate) const fn act(self, act: Act) -> Scene {
@@ -287,6 +312,7 @@ pub(crate) const HOLDING: &[Scene] = &[
     scene("renewing", "renew hold", &[]).act(Act::Hold),
     scene("releasing", "release", &[]).act(Act::Release),
     scene("releasing behind a dropped guard", "release", &[]).act(Act::DropGuard),
+    scene("passing on beside a check", "pass on", &[]).act(Act::PassOn),
 ];
 
 /// Every request that a client sends for a lock.

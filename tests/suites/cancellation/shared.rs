@@ -169,7 +169,3 @@ pub(crate) const SHARING_HOLDING: &[Scene] = &[
     scene("writing data", "write data", &[]).act(Act::SetData),
     scene("removing data", "write data", &[]).act(Act::ClearData),
 ];
-
-/// Requests that are sent only for shares, or to write data.
-pub(crate) const SHARING_VERBS: [&str; 5] =
-    ["share", "admit", "renew share", "downgrade", "write data"];

@@ -85,9 +85,11 @@ impl Cell {
         let Scene {
             act,
             is_asked_again,
+            bounds,
             ..
         } = self.scene;
-        match (act, self.client) {
+        let kept = SECOND * bounds.min.max(bounds.grace);
+        kept + match (act, self.client) {
             (Act::Lease(_), Client::Lives | Client::Dies) if is_asked_again => PROMPT,
             (Act::Lease(_), _) | (_, Client::IsOvertaken | Client::Dies) => LEASE + A_LOOK,
             (_, Client::Lives) => PROMPT,
@@ -296,7 +298,7 @@ impl Stage {
                 () = &mut events => {}
             }
         };
-        let met = timeout(MEETS_WITHIN - dropped, met).await;
+        let met = timeout(MEETS_WITHIN, met).await;
         assert!(met.is_ok(), "the gate was never met: {cell}");
     }
 

@@ -124,6 +124,14 @@ impl Planted {
 /// Every item that can be read has one more ticket left, so the missing clause is not noticed.
 const NEEDLESS: [(LockKind, Planted); 1] = [(LockKind::Share, Planted::Clause(2))];
 
+#[test]
+fn the_page_of_testing_names_as_many_kinds() {
+    let page = include_str!("../../../docs/testing.md");
+    let (locks, rows) = (LockKind::ALL.len(), RowKind::ALL.len());
+    let there_are = format!("each of {locks} kinds on the lock item, and {rows} on rows");
+    assert!(page.contains(&there_are), "{there_are}");
+}
+
 /// The list is made from the writes themselves, so it contains every new clause and effect.
 #[test]
 fn every_clause_and_every_effect_of_a_lock_write_is_missed_if_it_is_left_out() {

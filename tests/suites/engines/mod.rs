@@ -113,6 +113,15 @@ suite!(without_old_items);
 suite!(dynamodb_local);
 
 #[test]
+fn the_page_of_testing_counts_the_scenarios() {
+    let (source, page) = (include_str!("mod.rs"), include_str!("../../../docs/testing.md"));
+    let (_, listed) = source.split_once("tests! { $engine:").expect("the list");
+    let listed = listed.lines().skip(1).take_while(|line| line.trim() != "}");
+    let there_are = format!("The suite has {} scenarios", listed.count());
+    assert!(page.contains(&there_are), "{there_are}");
+}
+
+#[test]
 #[should_panic(expected = "reads that are not consistent")]
 fn a_client_whose_reads_are_not_consistent_is_found() {
     place::memory(async |place| {

@@ -1,0 +1,105 @@
+//! Every request that is sent because a hold is bounded, or given back in parts.
+
+use super::scene::{Act, Bounds, Event, Scene, Who, scene};
+use Event::Comes;
+use Who::Shares;
+
+const SHORT: Bounds = Bounds {
+    min: 5,
+    max: 0,
+    grace: 0,
+};
+const LONGEST: Bounds = Bounds {
+    min: 0,
+    max: 5,
+    grace: 0,
+};
+const GRACE: Bounds = Bounds {
+    min: 0,
+    max: 0,
+    grace: 5,
+};
+const ALL_THREE: Bounds = Bounds {
+    min: 3,
+    max: 5,
+    grace: 4,
+};
+
+/// Requests of holders.
+pub(crate) const BOUNDED: &[Scene] = &[
+    scene("keeping a short hold", "renew hold", &[])
+        .act(Act::Release)
+        .bounded(SHORT),
+    scene(
+        "keeping a short hold behind a dropped guard",
+        "renew hold",
+        &[],
+    )
+    .act(Act::DropGuard)
+    .bounded(SHORT),
+    scene("releasing a short hold in time", "release", &[])
+        .act(Act::Release)
+        .bounded(SHORT),
+    scene("releasing a hold that was long enough", "release", &[])
+        .act(Act::Release)
+        .holds(7)
+        .bounded(SHORT),
+    scene("releasing what has lasted too long", "release", &[])
+        .act(Act::Hold)
+        .bounded(LONGEST),
+    scene("releasing before it has lasted too long", "release", &[])
+        .act(Act::Release)
+        .bounded(LONGEST),
+    scene("renewing with a grace", "renew hold", &[])
+        .act(Act::Hold)
+        .bounded(GRACE),
+    scene("releasing with a grace", "release", &[])
+        .act(Act::Release)
+        .bounded(GRACE),
+    scene(
+        "keeping a short hold of bounds and a grace",
+        "renew hold",
+        &[],
+    )
+    .act(Act::Release)
+    .holds(1)
+    .bounded(ALL_THREE),
+    scene(
+        "releasing what has lasted too long, after its grace",
+        "release",
+        &[],
+    )
+    .act(Act::Hold)
+    .bounded(ALL_THREE),
+];
+
+/// Requests of callers that want their hold to be short, and for which a shorter lease is asked before they have their guard.
+pub(crate) const SHORTENED: &[Scene] = &[
+    scene("a shorter lease at the grant", "renew hold", &[]).bounded(LONGEST),
+    scene("a shorter lease after a turn", "renew hold", &[Who::Live])
+        .after(&[(3_000, Event::Release)])
+        .bounded(LONGEST),
+];
+
+const TEN: &[(u64, Event)] = &[(1_000, Comes(10))];
+
+/// Requests of holders that give back ten of their permits.
+pub(crate) const IN_PARTS: &[Scene] = &[
+    scene("giving back a part of the lock", "downgrade", &[]).act(Act::ReleaseSome),
+    scene("giving back a part", "downgrade", &[Shares(4)])
+        .asks(60)
+        .act(Act::ReleaseSome)
+        .holds(3)
+        .after(TEN),
+    scene("letting others in behind a part", "admit", &[])
+        .act(Act::ReleaseSome)
+        .holds(3)
+        .after(TEN),
+    scene("a part that was dropped", "downgrade", &[Shares(4)])
+        .asks(60)
+        .act(Act::DropPart)
+        .holds(3)
+        .after(TEN),
+    scene("a part of the lock that was dropped", "downgrade", &[]).act(Act::DropPart),
+    scene("releasing what a part has left", "release", &[]).act(Act::ReleaseSome),
+];
