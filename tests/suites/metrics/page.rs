@@ -297,6 +297,85 @@ fn the_dashboard_and_the_alerts_name_only_what_is_on_the_page() {
     }
 }
 
+/// What a picture lacks of the dashboard, or shows of a panel that is another now. `scripts/dashboard-picture` draws a panel as one group.
+fn undrawn(dashboard: &Value, picture: &str) -> Vec<String> {
+    let panels = dashboard["panels"].as_array().unwrap();
+    let mut found = Vec::new();
+    for panel in panels {
+        let title = panel["title"].as_str().unwrap();
+        let [x, y, w, h] = ["x", "y", "w", "h"].map(|side| &panel["gridPos"][side]);
+        let id = &panel["id"];
+        let group = format!("<g data-panel=\"{id}\" data-grid=\"{x} {y} {w} {h}\">");
+        let Some(group) = picture.split(&group).nth(1) else {
+            found.push(format!("`{title}` is not there, or at another place"));
+            continue;
+        };
+        let group = group.split("</g>").next().unwrap();
+        if !group.contains(&format!(">{}</text>", escaped(title))) {
+            found.push(format!("`{title}` has another title"));
+        }
+        let mut asked = Vec::new();
+        texts(panel, "expr", &mut asked);
+        let asked: Vec<_> = asked.into_iter().map(escaped).collect();
+        let drawn = group.split("<desc>").skip(1);
+        let drawn = drawn.map(|rest| rest.split("</desc>").next().unwrap());
+        if drawn.ne(asked.iter().map(String::as_str)) {
+            found.push(format!("`{title}` shows other expressions"));
+        }
+        let is_filled = group.contains("<polyline ") || group.contains(">No data</text>");
+        if panel["type"] != "row" && !is_filled {
+            found.push(format!("`{title}` shows nothing"));
+        }
+    }
+    let drawn = picture.matches("<g data-panel=").count();
+    if drawn != panels.len() {
+        found.push(format!("{drawn} panels, and not {}", panels.len()));
+    }
+    found
+}
+
+/// A text as XML has it.
+fn escaped(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    text.replace('>', "&gt;")
+}
+
+#[test]
+fn the_picture_shows_every_panel_of_the_dashboard_and_a_missing_or_changed_one_is_noticed() {
+    let dashboard: Value = serde_json::from_str(&read("metrics/dashboard.json")).unwrap();
+    let picture = read("metrics/dashboard.svg");
+    assert_eq!(undrawn(&dashboard, &picture), [""; 0]);
+    assert!(read("metrics.md").contains("](metrics/dashboard.svg)"));
+
+    let panels = dashboard["panels"].as_array().unwrap();
+    for (at, panel) in panels.iter().enumerate() {
+        let begin = format!("<g data-panel=\"{}\" ", panel["id"]);
+        let (before, rest) = picture.split_once(&begin).unwrap();
+        let (_, after) = rest.split_once("</g>").unwrap();
+        let without = format!("{before}{after}");
+        assert_eq!(undrawn(&dashboard, &without).len(), 2, "{begin}");
+
+        let mut more = dashboard.clone();
+        more["panels"].as_array_mut().unwrap().remove(at);
+        assert_eq!(undrawn(&more, &picture).len(), 1, "{begin}");
+    }
+    let planted = |change: fn(&mut Value)| {
+        let mut dashboard = dashboard.clone();
+        change(&mut dashboard["panels"][1]);
+        undrawn(&dashboard, &picture).len()
+    };
+    assert_eq!(planted(|panel| panel["title"] = "Planted".into()), 1);
+    assert_eq!(planted(|panel| panel["gridPos"]["x"] = 1.into()), 1);
+    assert_eq!(
+        planted(|panel| panel["targets"][2]["expr"] = "up".into()),
+        1
+    );
+    let is_shorter = planted(|panel| drop(panel["targets"].as_array_mut().unwrap().pop()));
+    assert_eq!(is_shorter, 1);
+    let blank = picture.replace("<polyline ", "<path ");
+    assert!(!undrawn(&dashboard, &blank).is_empty());
+}
+
 #[test]
 fn every_alert_has_a_row_that_says_what_to_do_and_every_row_is_an_alert() {
     let (page, rules) = (read("metrics.md"), read("metrics/alerts.yml"));
