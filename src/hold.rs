@@ -462,6 +462,18 @@ impl Hold {
         ended
     }
 
+    /// Ends the hold because its client is shut down. Returns whether it is to be released at once. A hold whose lease has ended, which its
+    /// task has not noticed yet, is lost by that instead.
+    pub(crate) fn shut_down(&self) -> bool {
+        match self.remaining().is_zero() {
+            true => {
+                self.lose(self.expiry_reason());
+                false
+            }
+            false => self.lose(LossReason::ShutDown),
+        }
+    }
+
     /// Ends a hold that the item does not show any more.
     pub(crate) fn lose_to(&self, item: Option<LockItem>) -> LockLost {
         let loss = evicted(item, self.ticket);

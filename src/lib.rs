@@ -17,7 +17,7 @@
 //!
 //! // In production: aws_sdk_dynamodb::Client::new(&aws_config::load_from_env().await)
 //! let dynamodb = Engine::memory()?.client();
-//! let locks = LockClient::builder(dynamodb).table("locks").build()?;
+//! let locks = LockClient::builder(dynamodb).build()?;
 //! locks.create_table(&TableOptions::default()).await?;
 //!
 //! // However this work ends, by `?` too, the scope releases its locks before it returns.

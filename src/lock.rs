@@ -314,8 +314,8 @@ impl FairLock {
     ///
     /// # Several callers of one client
     ///
-    /// Callers that ask for a lock while another caller of this client is on its way into the queue form a batch. They draw a
-    /// ticket each by one write, stand at one place, and have their turns one after the other, in the order in which they asked.
+    /// Calls that wait for the whole lock, and have neither attributes nor bounds, form a batch if another such call of this client is on its
+    /// way into the queue. They draw a ticket each by one write, stand at one place, and have their turns one after the other, in the order in which they asked.
     /// A caller that stops waiting leaves the others where they are.
     ///
     /// The batch shares one lease. If it is lost while one of them holds the lock, the others go to the end of the queue, with

@@ -67,6 +67,8 @@ impl FairLock {
     /// it is, in [`RunOutcome::value`]. When the lock is lost, the work is dropped where it awaits, and its result is never used.
     /// That holds also for work that came to its end after the hold had ended.
     ///
+    /// The future can be spawned if what the work captures is `Send` and owned by the task, as in `async move` closures.
+    ///
     /// The loss does not stop work that does not await. Such work fences with the ticket what must not be done late, or asks
     /// [`is_held`](LockGuard::is_held) first. Work that has to act on the loss watches [`lost`](LockGuard::lost) itself, without
     /// `run`.

@@ -61,7 +61,7 @@ impl LockGuard {
     ///
     /// ```
     /// # fn fence(guard: &fairlock::blocking::LockGuard, newest_seen: fairlock::Ticket) {
-    /// assert!(guard.ticket() > newest_seen, "a stale writer");
+    /// assert!(guard.ticket() >= newest_seen, "a stale writer"); // equal: its own earlier write
     /// # }
     /// ```
     pub fn ticket(&self) -> Ticket {

@@ -36,7 +36,7 @@ pub use builder::LockClientBuilder;
 ///
 /// // In production: aws_sdk_dynamodb::Client::new(&aws_config::load_from_env().await)
 /// let dynamodb = Engine::memory()?.client();
-/// let locks = LockClient::builder(dynamodb).table("locks").build()?;
+/// let locks = LockClient::builder(dynamodb).build()?;
 /// locks.create_table(&fairlock::TableOptions::default()).await?;
 ///
 /// locks.scope(async |locks| {

@@ -291,7 +291,7 @@ impl ClientInner {
     pub(crate) fn release_all(&self) {
         for hold in self.holds() {
             // A hold that its guard gave back first is being released. A hold that was lost before waits for its guard.
-            if hold.lose(LossReason::ShutDown) {
+            if hold.shut_down() {
                 self.directory.note_release(&hold);
             }
         }

@@ -74,7 +74,7 @@ pub enum Error {
         reason: LossReason,
     },
 
-    /// A value or a combination of values cannot work. Change it; nothing was sent.
+    /// A value or a combination of values cannot work. Change it. As a rule nothing was sent.
     Invalid(Invalid),
 
     /// An item in the table is not what this version writes. Upgrade, or repair as `docs/operations.md` says. fairlock never writes to an
@@ -111,7 +111,7 @@ pub enum Error {
         source: Box<dyn StdError + Send + Sync>,
     },
 
-    /// The client has ended. Build another one, unless it ended with the program.
+    /// The client has ended, or this call of it: [`Closed`] says which.
     ShutDown(Closed),
 }
 
@@ -129,7 +129,7 @@ pub enum Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Closed {
-    /// [`shutdown`](crate::LockClient::shutdown) was called.
+    /// [`shutdown`](crate::LockClient::shutdown) was called, or the client's [scope](crate::LockClient::scope) has ended.
     ShutDown,
     /// The runtime in which the client was built is gone, and the client's background work with it. Or that runtime has no timers, which
     /// ends the work by a panic. Build clients in a runtime with `enable_time` that lasts as long as they are used.

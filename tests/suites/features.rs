@@ -86,7 +86,9 @@ fn undescribed(page: &str) -> Vec<&'static str> {
     let described: Vec<_> = firsts
         .flat_map(|first| first.split('`').skip(1).step_by(2))
         .collect();
-    declared().filter(|suite| !described.contains(suite)).collect()
+    declared()
+        .filter(|suite| !described.contains(suite))
+        .collect()
 }
 
 #[test]

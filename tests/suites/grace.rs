@@ -241,6 +241,31 @@ fn a_release_after_the_deadline_does_not_shorten_the_grace_though_no_task_notice
     });
 }
 
+/// As by a process that was stopped, and ends first of all when it goes on.
+#[test]
+fn a_shutdown_after_the_deadline_does_not_shorten_the_grace_though_no_task_noticed_the_loss() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two) = (lab.host(), lab.host());
+        let guard = hold(&one).await;
+        let next = turn(waits(&lab, &two).await);
+        let begun = Instant::now();
+        let ((), report) = tokio::join!(
+            biased;
+            tokio::time::advance(LEASE + SECOND),
+            one.locks.shutdown(HeldLocks::Release, 5 * SECOND)
+        );
+        assert!(report.held.is_empty(), "{report:?}");
+        assert_eq!(guard.lost().await.reason, LossReason::Expired);
+        let granted = next.await.unwrap();
+        assert!(
+            granted >= begun + LEASE + GRACE - SECOND,
+            "{:?}",
+            granted - begun
+        );
+    });
+}
+
 #[test]
 fn a_longest_hold_ends_in_time_and_the_next_has_the_lock_after_the_grace() {
     for longest in [5, 20, 45] {

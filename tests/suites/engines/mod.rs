@@ -114,7 +114,10 @@ suite!(dynamodb_local);
 
 #[test]
 fn the_page_of_testing_counts_the_scenarios() {
-    let (source, page) = (include_str!("mod.rs"), include_str!("../../../docs/testing.md"));
+    let (source, page) = (
+        include_str!("mod.rs"),
+        include_str!("../../../docs/testing.md"),
+    );
     let (_, listed) = source.split_once("tests! { $engine:").expect("the list");
     let listed = listed.lines().skip(1).take_while(|line| line.trim() != "}");
     let there_are = format!("The suite has {} scenarios", listed.count());

@@ -130,6 +130,25 @@ fn all_who_wait_together_are_told_of_the_shutdown_in_queue_and_behind_a_hold_of_
     }
 }
 
+/// As by a process that was stopped, and ends first of all when it goes on.
+#[test]
+fn a_hold_whose_lease_has_ended_before_the_shutdown_is_lost_by_that() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        // The clock jumps, and no task of the client runs before the shutdown does.
+        let ((), report) = tokio::join!(
+            biased;
+            tokio::time::advance(60 * SECOND),
+            host.locks.shutdown(HeldLocks::Release, 5 * SECOND)
+        );
+        assert!(is_clean(&report), "{report:?}");
+        assert_eq!(guard.lost().await.reason, LossReason::Expired);
+        assert!(lab.is_free("a").await);
+    });
+}
+
 #[test]
 fn a_lock_that_is_passed_on_during_the_shutdown_is_given_up() {
     for how in [HeldLocks::Release, HeldLocks::Keep] {
