@@ -3,15 +3,15 @@
 //! In production each worker is a process, with `aws_sdk_dynamodb::Client::new(&aws_config::load_from_env().await)`.
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use std::{fs, io};
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
-    ScalarAttributeType,
-};
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::types as dynamo;
+use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::Engine;
 use fairlock::{LockClient, LockGuard, RecordWait, RunOutcome, TableOptions};
 
@@ -21,7 +21,7 @@ type Done<T> = Result<T, Box<dyn Error + Send + Sync>>;
 async fn main() -> Done<()> {
     let folder = tempfile::tempdir()?;
     for n in 1..=6 {
-        fs::write(folder.path().join(format!("{n}.txt")), "word ".repeat(n))?;
+        fs::write(folder.path().join(format!("{n:03}.txt")), "word ".repeat(n))?;
     }
     let dynamodb = Engine::memory()?.client();
     create_results(&dynamodb).await?;
@@ -33,8 +33,8 @@ async fn main() -> Done<()> {
     for ended in futures::future::join_all(workers).await {
         ended?;
     }
-    let state = locks.fair_lock("inbox")?.inspect().await?;
-    let (is_held, waiting) = (state.holder.is_some(), state.waiting);
+    let left = locks.fair_lock("inbox")?.inspect().await?;
+    let (is_held, waiting) = (left.holder.is_some(), left.waiting);
     println!("the folder is empty; held: {is_held}, waiting: {waiting}");
     Ok(())
 }
@@ -42,7 +42,6 @@ async fn main() -> Done<()> {
 /// A worker's process, which ends when the folder is empty.
 async fn worker(number: u32, dynamodb: &Client, folder: &Path) -> Done<()> {
     let name = format!("worker {number}");
-    let builder = LockClient::builder(dynamodb.clone()).owner(&name);
     let work = async |locks: &LockClient| {
         let lock = locks.fair_lock("inbox")?;
         loop {
@@ -58,12 +57,15 @@ async fn worker(number: u32, dynamodb: &Client, folder: &Path) -> Done<()> {
             }
         }
     };
-    builder.build()?.scope(work).await
+    let locks = LockClient::builder(dynamodb.clone()).owner(&name).build()?;
+    locks.scope(work).await
 }
 
-/// Does the next file. Returns `false` if there is none.
+/// Does the next file, or leaves it to the next holder. Returns `false` if there is none.
 async fn turn(name: &str, guard: &LockGuard, dynamodb: &Client, folder: &Path) -> Done<bool> {
-    let Some(file) = next_file(folder)? else {
+    let files = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
+    // The first by name, so numbers in names have zeros before them.
+    let Some(file) = files.collect::<io::Result<Vec<_>>>()?.into_iter().min() else {
         return Ok(false);
     };
     let words = fs::read_to_string(&file)?.split_whitespace().count();
@@ -72,26 +74,25 @@ async fn turn(name: &str, guard: &LockGuard, dynamodb: &Client, folder: &Path) -
     let put = dynamodb.put_item().table_name("results");
     let put = put.item("id", AttributeValue::S(id.to_string()));
     let put = put.item("words", AttributeValue::N(words.to_string()));
-    // DynamoDB refuses this write if a worker with a newer token has written the result. The error ends this worker.
-    guard.fence("fence").on(put).send().await?;
+    let written = guard.fence("fence").on(put).send().await;
+    match written.map_err(SdkError::into_service_error) {
+        // A worker with a newer token has written the result: this one has lost the lock, and may not know it yet.
+        Err(PutItemError::ConditionalCheckFailedException(_)) => return Ok(true),
+        written => drop(written?),
+    }
     fs::remove_file(&file)?;
     let token = guard.ticket();
     println!("{name} counts {words} words in {id} under token {token}");
     Ok(true)
 }
 
-fn next_file(folder: &Path) -> io::Result<Option<PathBuf>> {
-    let files = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
-    Ok(files.collect::<io::Result<Vec<_>>>()?.into_iter().min())
-}
-
 async fn create_results(dynamodb: &Client) -> Done<()> {
-    let id = AttributeDefinition::builder().attribute_name("id");
-    let id = id.attribute_type(ScalarAttributeType::S).build()?;
-    let key = KeySchemaElement::builder().attribute_name("id");
-    let key = key.key_type(KeyType::Hash).build()?;
+    let id = dynamo::AttributeDefinition::builder().attribute_name("id");
+    let id = id.attribute_type(dynamo::ScalarAttributeType::S).build()?;
+    let key = dynamo::KeySchemaElement::builder().attribute_name("id");
+    let key = key.key_type(dynamo::KeyType::Hash).build()?;
     let new = dynamodb.create_table().table_name("results");
-    let new = new.billing_mode(BillingMode::PayPerRequest);
+    let new = new.billing_mode(dynamo::BillingMode::PayPerRequest);
     new.attribute_definitions(id).key_schema(key).send().await?;
     Ok(())
 }

@@ -25,7 +25,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::background::{Background, Job, Listed, Open, Task};
-use crate::error::{Error, LossReason};
+use crate::error::Error;
 use crate::hold::Hold;
 use crate::name::LockName;
 use crate::notify::Notifications;
