@@ -144,8 +144,8 @@ const MIN_POLL: Duration = Duration::from_millis(2);
 pub(crate) const MAX_NOTICE: usize = 128;
 /// A shorter lease cannot be kept over any network.
 const MIN_LEASE: Duration = Duration::from_millis(50);
-/// With more successors, the lock item becomes larger than the rows that it saves. Every write of the item is charged by the KB.
-pub(crate) const MAX_SLOTS: usize = 16;
+/// With so many successors a write of the lock item costs some nine units. With more, it costs more than the rows that it saves.
+pub(crate) const MAX_SLOTS: usize = 32;
 /// A DynamoDB item has 400 KB, and the queue takes its part of them.
 pub(crate) const MAX_DATA: usize = 64 * 1024;
 /// How many callers may share a fair lock at one time. An exclusive holder has all of these permits.

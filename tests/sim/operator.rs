@@ -26,14 +26,14 @@ pub(crate) const DONE: [&str; 8] = [
 
 /// Never ends by itself.
 pub(crate) async fn act(world: &World, mut rng: Rng) {
-    for count in 0_u64.. {
+    loop {
         wait(Duration::from_millis(rng.u64(0..800))).await;
         let lock = rng.choice(&world.plan.locks).unwrap();
         // Over the bad link of a host. What was not answered may be done, or not.
         let locks = world.any_locks(&mut rng);
         match rng.u8(0..8) {
-            0..=2 => break_one(world, &locks, (lock, count), &mut rng).await,
-            3 | 4 => ask(world, &locks, (lock, count)).await,
+            0..=2 => break_one(world, &locks, lock, &mut rng).await,
+            3 | 4 => ask(world, &locks, lock).await,
             5 | 6 => resize(world, &locks, lock, &mut rng).await,
             _ => delete(world, &locks, lock).await,
         }
@@ -62,7 +62,7 @@ pub(crate) async fn was_told(world: &World, guard: &LockGuard) {
     }
 }
 
-async fn break_one(world: &World, locks: &LockClient, (lock, count): (&str, u64), rng: &mut Rng) {
+async fn break_one(world: &World, locks: &LockClient, lock: &str, rng: &mut Rng) {
     // The state of permits is read in the same way.
     let Ok(state) = locks.fair_lock(lock).unwrap().inspect().await else {
         return;
@@ -78,7 +78,8 @@ async fn break_one(world: &World, locks: &LockClient, (lock, count): (&str, u64)
     };
     // The owner may renew in the meantime, or have its turn.
     wait(Duration::from_millis(rng.u64(0..300))).await;
-    let reason = format!("break {count}");
+    // Each has a reason of its own.
+    let reason = format!("break at {:?}", world.history.now());
     let last = seen.ticket.get();
     world.history.note(Event::Broken {
         lock: lock.to_owned(),
@@ -102,8 +103,9 @@ fn host_of(seen: &Participant) -> Option<usize> {
     id.split('-').next()?.parse().ok()
 }
 
-async fn ask(world: &World, locks: &LockClient, (lock, count): (&str, u64)) {
-    let (lock, reason) = (lock.to_owned(), format!("ask {count}"));
+async fn ask(world: &World, locks: &LockClient, lock: &str) {
+    let reason = format!("ask at {:?}", world.history.now());
+    let lock = lock.to_owned();
     world.history.note(Event::AsksToYield {
         lock: lock.clone(),
         reason: reason.clone(),

@@ -25,9 +25,10 @@ pub(super) fn check(plan: &Plan, events: &Events) -> Result<(), String> {
         else {
             return Ok(());
         };
+        let most = queues.most(lock, *share);
         let is_passed = |place: &&Place| match place.has(*ticket) {
             true => place.host != *host,
-            false => place.ticket < *ticket && place.excludes(*share),
+            false => place.ticket < *ticket && place.excludes(*share, most),
         };
         let waiting =
             in_queue(queues, lock, at).filter(|place| !granted.contains(&(lock, place.ticket)));
@@ -55,8 +56,9 @@ pub(crate) fn compared(plan: &Plan, events: &Events) -> u64 {
             ..
         } = event
         {
+            let most = queues.most(lock, *share);
             let later = in_queue(queues, lock, at)
-                .filter(|place| *ticket < place.first && place.excludes(*share));
+                .filter(|place| *ticket < place.first && place.excludes(*share, most));
             compared += later.count() as u64;
         }
         Ok(())

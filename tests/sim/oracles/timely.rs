@@ -71,6 +71,8 @@ pub(super) struct Queues<'a> {
     drawn: BTreeMap<(&'a str, u64), u64>,
     /// When a join was first sent.
     joining: BTreeMap<(&'a str, &'a str), Duration>,
+    /// The largest number of permits that an operator has asked for.
+    resized: BTreeMap<&'a str, u64>,
     /// When a host first sent that it gives up a ticket.
     given_up: BTreeMap<(&'a str, usize, u64), Duration>,
 }
@@ -84,8 +86,13 @@ pub(super) fn walk<'a>(
     let mut queues = Queues::default();
     queues.gather_ends(events);
     for (at, event) in events {
-        if let Event::Exchanged(exchange) = event {
-            queues.note_exchange(plan, exchange, *at);
+        match event {
+            Event::Exchanged(exchange) => queues.note_exchange(plan, exchange, *at),
+            Event::Resizes { lock, permits } => {
+                let most = queues.resized.entry(lock).or_default();
+                *most = (*most).max(*permits);
+            }
+            _ => {}
         }
         judge(&queues, *at, event)?;
     }
@@ -254,6 +261,12 @@ impl<'a> Queues<'a> {
         }
     }
 
+    /// How many permits a lock may have, of which this share was had.
+    pub(super) fn most(&self, lock: &str, share: Share) -> u64 {
+        let resized = self.resized.get(lock).copied();
+        resized.unwrap_or_default().max(share.of)
+    }
+
     /// The places that are timely at a lock now, and have not been given up.
     pub(super) fn timely(&self, lock: &str, now: Duration) -> impl Iterator<Item = &Place> {
         let of_lock = self.places.iter().filter(move |((of, _), _)| *of == lock);
@@ -278,9 +291,10 @@ impl Place {
         (self.first..=self.ticket).contains(&ticket)
     }
 
-    /// Whether the place cannot hold the lock beside this share.
-    pub(super) fn excludes(&self, other: Share) -> bool {
-        self.permits.saturating_add(other.permits) > other.of
+    /// Whether the place cannot hold the lock, of at most so many permits, beside this share.
+    pub(super) fn excludes(&self, other: Share, most: u64) -> bool {
+        let is_alone = self.permits >= other.of || other.is_alone();
+        is_alone || self.permits.saturating_add(other.permits) > most
     }
 
     /// The place has a slot now: renewals of its row no longer count.

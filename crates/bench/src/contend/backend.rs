@@ -99,11 +99,14 @@ impl Backend {
 }
 
 fn built(builder: LockClientBuilder, options: &Options) -> Result<LockClient, Failure> {
-    let locks = builder
-        .table(&options.table)
-        .lease_duration(options.lease)
-        .build();
-    locks.map_err(|error| Failure::usage("no client by this --lease and --table", error))
+    let builder = builder.table(&options.table).lease_duration(options.lease);
+    let builder = match options.slots {
+        Some(slots) => builder.successor_slots(slots.into()),
+        None => builder,
+    };
+    builder
+        .build()
+        .map_err(|error| Failure::usage("no client by this --lease and --table", error))
 }
 
 pub(crate) fn lock(options: &Options, locks: &LockClient) -> Result<FairLock, Failure> {

@@ -69,6 +69,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
     pub(crate) lease: Duration,
 
+    /// How many successors the lock item has room for, with fairlock: 8 by default
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=32))]
+    pub(crate) slots: Option<u8>,
+
     /// Each worker in a process of its own
     #[arg(long)]
     pub(crate) processes: bool,
@@ -133,6 +137,9 @@ impl Options {
             return Err(
                 "--poll-ms needs --algorithm article or lease: fairlock paces its polls itself",
             );
+        }
+        if self.algorithm != Algorithm::Fairlock && self.slots.is_some() {
+            return Err("--slots needs --algorithm fairlock: the baselines have none");
         }
         if self.algorithm != Algorithm::Fairlock && self.wait.is_some() {
             return Err("--wait needs --algorithm fairlock: the baselines wait without end");
