@@ -280,6 +280,26 @@ fn a_process_whose_first_request_it_is_extends_a_lease_and_releases_another() {
     });
 }
 
+/// Neither the grain of the item's times, nor what another client knows of the time, takes anything from the owner.
+#[test]
+fn an_extension_that_would_end_earlier_leaves_the_end_as_it_is() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let owner = process(&lab).await;
+        let span = 5 * MINUTE + Duration::from_micros(1_777);
+        let mut lease = named(&owner).acquire("one", span).await.unwrap();
+        for round in 1..=40 {
+            lab.wait(Duration::from_micros(333_777 * round)).await;
+            // Every other client has just learned the time, and knows less of it than the owner's.
+            let new = lab.host();
+            let other = if round % 2 == 0 { &owner } else { &new };
+            let same = named(other).extend(&lease, SECOND).await.unwrap();
+            assert!(same.expires_at() >= lease.expires_at(), "{round}");
+            lease = same;
+        }
+    });
+}
+
 /// However slow the answer was that told the time.
 #[test]
 fn nobody_who_waits_has_the_lock_before_a_lease_is_over_by_dynamodbs_clock() {
