@@ -611,6 +611,7 @@ pub(crate) fn shown(item: &LockItem) -> Option<Holder> {
         is_shared: holder.permits != item.permits,
         owner: holder.owner.clone(),
         ticket: holder.first(),
+        lease_id: holder.id.clone(),
     })
 }
 
@@ -623,7 +624,7 @@ pub(crate) fn not_granted(
 ) -> Error {
     Error::NotGranted {
         lock: name.to_string(),
-        holder: item.and_then(shown),
+        holder: item.and_then(shown).map(Box::new),
         since: item.and_then(LockItem::held_since).map(system_time),
         position,
         untaken: false,

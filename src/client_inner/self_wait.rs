@@ -26,12 +26,13 @@ impl ClientInner {
         let oldest = own.iter().min_by_key(|hold| hold.ticket)?;
         Some(Error::NotGranted {
             lock: name.to_string(),
-            holder: Some(Holder {
+            holder: Some(Box::new(Holder {
                 owner: self.store.config().owner.clone(),
                 ticket: oldest.ticket,
                 is_this_process: true,
                 is_shared: Some(oldest.permits()) != name.permits(),
-            }),
+                lease_id: None,
+            })),
             since: oldest.since(),
             position: None,
             untaken: false,

@@ -63,7 +63,7 @@ impl fmt::Display for LossReason {
         match self {
             LossReason::Expired => f.write_str("its lease ran out while this process did not run"),
             LossReason::Evicted { by: Some(by) } => {
-                let Holder { owner, ticket, .. } = by;
+                let (owner, ticket) = (by.named(), by.ticket);
                 f.write_str(TAKEN_AWAY)?;
                 write!(f, ", and {owner} has the lock now, with ticket {ticket}")
             }

@@ -40,7 +40,7 @@ pub enum Error {
         /// The lock.
         lock: String,
         /// The holder, as far as the last answer showed.
-        holder: Option<Holder>,
+        holder: Option<Box<Holder>>,
         /// Since when it holds the lock, by DynamoDB's clock.
         since: Option<SystemTime>,
         /// How many callers are before this caller, the holder included. Callers that hold the lock together count as one. `None` if the
@@ -182,6 +182,18 @@ pub struct Holder {
     pub is_this_process: bool,
     /// Whether it leaves permits to other callers. A reader does, and so does a caller that holds some of a semaphore's permits.
     pub is_shared: bool,
+    /// The id of its [lease](crate::LeaseLock), if it holds the lock by one. The process that the owner's name names may have ended then.
+    pub lease_id: Option<String>,
+}
+
+impl Holder {
+    /// The owner's name for an error's text, with the id of its lease if it has one.
+    fn named(&self) -> String {
+        match &self.lease_id {
+            Some(id) => format!("lease {} of {}", Said(id), self.owner),
+            None => self.owner.clone(),
+        }
+    }
 }
 
 /// A value or a combination of values that cannot work.

@@ -16,7 +16,7 @@ impl fmt::Display for Error {
                 untaken,
                 ..
             } => {
-                let held = HeldBy(holder.as_ref(), *position, *untaken);
+                let held = HeldBy(holder.as_deref(), *position, *untaken);
                 write!(
                     f,
                     "lock `{lock}` was not granted after {waited:.1?}: {held}"
@@ -158,7 +158,7 @@ impl fmt::Display for HeldBy<'_> {
 
 /// Describes the holder. Which task of a process holds a lock is not known, so the text says that the caller may wait for itself.
 fn has(f: &mut fmt::Formatter<'_>, holder: &Holder) -> fmt::Result {
-    let Holder { owner, ticket, .. } = holder;
+    let (owner, ticket) = (holder.named(), holder.ticket);
     match (holder.is_shared, holder.is_this_process) {
         (false, false) => write!(f, "{owner} has it with ticket {ticket}"),
         (false, true) => write!(

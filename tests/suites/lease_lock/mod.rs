@@ -206,6 +206,27 @@ fn a_lease_is_carried_as_text_extended_and_released_by_whoever_has_it() {
     });
 }
 
+/// The process that took it is gone, and its name alone would lead nowhere.
+#[test]
+fn a_caller_that_a_lease_keeps_out_is_told_the_name_of_the_lease() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let lease = named(&a).acquire("build 7", MINUTE).await.unwrap();
+        let refused = named(&b).acquire("other", MINUTE).await.unwrap_err();
+        let words = refused.to_string();
+        let Error::NotGranted { holder, .. } = refused else {
+            panic!("{words}");
+        };
+        assert_eq!(holder.unwrap().lease_id.as_deref(), Some("build 7"));
+        assert!(words.contains("lease \"build 7\" of "), "{words}");
+        named(&a).release(&lease).await.unwrap();
+        let _guard = acquire(&a).await;
+        let refused = named(&b).acquire("other", MINUTE).await.unwrap_err();
+        assert!(!refused.to_string().contains("lease"), "{refused}");
+    });
+}
+
 #[test]
 fn a_lease_of_any_time_reads_back_from_its_text_as_the_same_lease() {
     virtual_time(async {
