@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::error::Holder;
+use crate::error::{Holder, LossReason};
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
@@ -167,6 +167,9 @@ pub struct Waiting {
     pub held_since: Option<SystemTime>,
     /// Set while DynamoDB does not answer the call, which goes on trying. The other fields show what was known before.
     pub outage: Option<Outage>,
+    /// Why the call lost its place in the queue, as a hold is lost. The call goes on, and draws a new ticket behind the others. Set until it
+    /// has its new place. A waiter without a slot is not told that an operator [broke](crate::LockClient::break_hold) its place.
+    pub place_lost: Option<LossReason>,
 }
 
 impl Waiting {
@@ -179,6 +182,7 @@ impl Waiting {
             holder: None,
             held_since: None,
             outage: None,
+            place_lost: None,
         }
     }
 }

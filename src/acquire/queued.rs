@@ -7,7 +7,7 @@ use super::Acquisition;
 use crate::background::Task;
 use crate::client_inner::{Departure, Membership, Prospect, Refused};
 use crate::exit::Exit;
-use crate::hold::Hold;
+use crate::hold::{self, Hold};
 use crate::slots::Taken;
 use crate::store::Attempt;
 use crate::telemetry;
@@ -22,6 +22,8 @@ use fairlock_protocol::ticket::{Sequence, Ticket};
 pub(super) struct Queued {
     waiter: Box<Waiter>,
     membership: Membership,
+    /// The lock item was deleted.
+    is_lock_gone: bool,
 }
 
 impl Acquisition {
@@ -42,6 +44,7 @@ impl Acquisition {
         Queued {
             waiter: Box::new(waiter),
             membership,
+            is_lock_gone: false,
         }
     }
 }
@@ -174,7 +177,8 @@ impl Queued {
         }
     }
 
-    fn lock_gone(&self, place: &mut Place) -> Act {
+    fn lock_gone(&mut self, place: &mut Place) -> Act {
+        self.is_lock_gone = true;
         place.lock_gone(self.waiter.ticket <= self.waiter.item().watermark)
     }
 
@@ -230,9 +234,13 @@ impl Queued {
 
     /// Ends a place whose ticket will never be granted.
     pub(super) fn passed(self, to: &Acquisition) {
-        let watermark = self.waiter.item().watermark;
+        let item = self.waiter.item();
+        let watermark = item.watermark;
+        let last = (!self.is_lock_gone).then(|| item.clone());
+        let reason = hold::evicted(last, self.waiter.ticket);
         let (attempt, ticket, _) = self.ends(to);
-        tracing::info!(lock = %to.name, %ticket, "was passed in the queue: draws again");
+        tracing::info!(lock = %to.name, %ticket, %reason, "was passed in the queue: draws again");
+        to.batch.note_place_lost(reason);
         to.inner.forget(&attempt);
         if ticket <= watermark {
             // A late join may have put the row there after other clients deleted it.
@@ -256,6 +264,7 @@ impl Queued {
         let Queued {
             mut waiter,
             membership,
+            ..
         } = self;
         drop(membership);
         to.inner.clean_later(&to.name, waiter.take_settled_rows());

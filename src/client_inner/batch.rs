@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{Holding, Prospect, Refused, Sought, Trouble};
-use crate::error::Error;
+use crate::error::{Error, LossReason};
 use crate::hold;
 use crate::name::LockName;
 use crate::offer::Granted;
@@ -68,6 +68,8 @@ struct State {
     prospect: Option<Prospect>,
     /// Set while DynamoDB does not answer.
     trouble: Option<Trouble>,
+    /// Why the batch lost its place. Set until it has another.
+    place_lost: Option<LossReason>,
     is_answered: bool,
     /// A task has begun to acquire the lock.
     is_under_way: bool,
@@ -93,6 +95,8 @@ struct Shown {
     queue: Option<(usize, Option<Ticket>, Option<Ticket>)>,
     /// DynamoDB does not answer.
     is_out: bool,
+    /// The place was lost, and there is no other yet.
+    is_place_lost: bool,
 }
 
 impl Batch {
@@ -221,7 +225,17 @@ impl Batch {
         let sought = state.members.iter().filter_map(|it| it.sought.as_ref());
         sought.for_each(|sought| sought.looks_at(item));
         state.item = Some(Arc::new(item.clone()));
+        if prospect.is_some() {
+            state.place_lost = None;
+        }
         (state.prospect, state.is_answered) = (prospect, true);
+        self.tell(state);
+    }
+
+    /// Notes that the batch lost its place in the queue, and draws again.
+    pub(crate) fn note_place_lost(&self, reason: LossReason) {
+        let mut state = self.state();
+        (state.prospect, state.place_lost) = (None, Some(reason));
         self.tell(state);
     }
 
@@ -450,6 +464,7 @@ impl State {
             item,
             prospect,
             trouble,
+            place_lost,
             ..
         } = self;
         let item = item.as_deref();
@@ -466,6 +481,7 @@ impl State {
                     .as_ref()
                     .map_or(shown.queue, |it| Some((it.place, own, ticket))),
                 is_out: trouble.is_some(),
+                is_place_lost: place_lost.is_some(),
             };
             let is_news = std::mem::replace(shown, now) != now;
             let waiting = || Waiting {
@@ -475,6 +491,7 @@ impl State {
                 holder: item.and_then(hold::shown),
                 held_since: item.and_then(LockItem::held_since).map(system_time),
                 outage: trouble.as_ref().map(|trouble| trouble.outage.clone()),
+                place_lost: place_lost.clone(),
             };
             is_news.then(|| (member.number, Arc::clone(observer), waiting()))
         });

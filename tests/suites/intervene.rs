@@ -7,6 +7,7 @@
 )]
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -205,6 +206,45 @@ fn successors_and_waiters_are_broken_too_and_stand_again_at_the_end() {
                 other.await.unwrap().release().await.unwrap();
             }
             moved.await.unwrap().release().await.unwrap();
+        });
+    }
+}
+
+/// A successor by whom and why, and a waiter without a slot that the place is gone. Each is told once.
+#[test]
+fn a_waiter_is_told_that_it_lost_its_place() {
+    for (slots, expected) in [(2, "ops@desk broke it: out of turn"), (1, "gave it up")] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let hosts = lab.hosts_with_slots(3, slots);
+            let ops = operator(&lab);
+            let guard = acquire(&hosts[0]).await;
+            let before = waits(&lab, &hosts[1]).await;
+            let told = Arc::new(Mutex::new(Vec::new()));
+            let tell = Arc::clone(&told);
+            let lock = hosts[2].locks.fair_lock("a").unwrap();
+            let lock = lock.observed(move |waiting| {
+                let lost = waiting.place_lost.as_ref().map(ToString::to_string);
+                tell.lock().unwrap().push((waiting.place_id.clone(), lost));
+            });
+            let waiting = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
+            // A place without a date is renewed soon.
+            lab.wait(2 * SECOND).await;
+            let seen = state(&ops.locks).await.queue[1].clone();
+            let outcome = ops.locks.break_hold("a", &seen, "out of turn").await;
+            assert_eq!(next_of(&outcome.unwrap()), Some(guard.ticket().get()));
+            lab.wait(12 * SECOND).await;
+            guard.release().await.unwrap();
+            before.await.unwrap().release().await.unwrap();
+            waiting.await.unwrap().unwrap().release().await.unwrap();
+            let told = told.lock().unwrap().clone();
+            let losses: Vec<_> = told.iter().filter_map(|(_, lost)| lost.clone()).collect();
+            assert_eq!(losses.len(), 1, "{slots}: {told:?}");
+            assert!(losses[0].contains(expected), "{told:?}");
+            let at = told.iter().position(|(_, lost)| lost.is_some()).unwrap();
+            // It had a place, has none, and has another.
+            assert!(told[at].0.is_none() && told[at - 1].0.is_some());
+            assert!(told[at + 1].0.is_some() && told[at + 1].0 != told[at - 1].0);
         });
     }
 }
