@@ -1,11 +1,12 @@
 //! `fairlock data`: the bytes that a lock carries from holder to holder.
 
-use std::io::{IsTerminal, Read};
+use std::io::{IsTerminal, Read, Stdin};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use aws_smithy_types::base64;
 use fairlock::{HeldLocks, LockClient, LockGuard};
+use rustix::fs::{OFlags, fcntl_getfl, fstat, makedev};
 use serde::Serialize;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -78,10 +79,25 @@ fn input() -> Result<Vec<u8>, Failure> {
     if input.is_terminal() {
         say("reads the data from this terminal, until Ctrl-D");
     }
+    if is_closed(&input) {
+        return Err(Failure::new(
+            IO,
+            "cannot read standard input: it is closed. `</dev/null` leaves no bytes, and `fairlock data clear` removes them",
+        ));
+    }
     let mut bytes = Vec::new();
     let read = input.lock().take(MOST).read_to_end(&mut bytes);
     read.map_err(|error| Failure::new(IO, format!("cannot read standard input: {error}")))?;
     Ok(bytes)
+}
+
+/// Whether standard input was closed when this process began. Rust's runtime has then opened the null device in its place, for reading and
+/// writing. A shell's `</dev/null` only reads. Some programs open it both ways for a child that is to have no input. That has none either,
+/// and nothing is lost for it.
+fn is_closed(input: &Stdin) -> bool {
+    let is_null = fstat(input).is_ok_and(|found| found.st_rdev == makedev(1, 3));
+    let opened = fcntl_getfl(input);
+    is_null && opened.is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDWR)
 }
 
 /// Writes the bytes, or removes those that are there, in a turn.

@@ -152,7 +152,7 @@ Examples:
 
 const PUT_EXAMPLES: &str = "\
 Reads standard input to its end, and then waits for the lock and holds it while it writes. At most \
-64 KB. Exit codes: 0 if the bytes are written, 75 if the lock was not granted, 76 if it was lost, \
+64 KB. An input that is closed is refused; `</dev/null` leaves no bytes. Exit codes: 0 if the bytes are written, 75 if the lock was not granted, 76 if it was lost, \
 64 for a wrong command line or too many bytes, 69 if the table cannot be used, 74 if the input \
 cannot be read, 128 + n if signal n ended the wait.
 

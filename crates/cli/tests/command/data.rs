@@ -53,6 +53,26 @@ fn more_bytes_than_a_lock_carries_are_refused_before_anything_is_asked_for() {
     assert_eq!(got(home.path()), b"before");
 }
 
+/// A service or a cron job may have no standard input, and the bytes would be lost for nothing.
+#[test]
+fn a_closed_input_leaves_the_bytes_and_an_empty_one_replaces_them() {
+    let home = home();
+    data(home.path(), &["put"], b"before").assert_done();
+    let put = |end: &str| {
+        let line = format!("exec $0 data put --local locks.db a {end}");
+        let mut sh = std::process::Command::new("sh");
+        sh.args(["-c", &line, env!("CARGO_BIN_EXE_fairlock")]);
+        said(sh.current_dir(home.path()))
+    };
+    put("<&-").assert_refused(74, &["standard input", "closed", "`</dev/null`"]);
+    assert_eq!(got(home.path()), b"before");
+    // As some programs start a child that is to have no input.
+    put("<>/dev/null").assert_refused(74, &["closed"]);
+    assert_eq!(got(home.path()), b"before");
+    put("</dev/null").assert_done();
+    assert_eq!(got(home.path()), b"");
+}
+
 #[test]
 fn the_lines_of_json_are_as_documented() {
     let home = home();
