@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory};
 use clap_mangen::Man;
 
 use crate::args::Args;
@@ -41,12 +41,14 @@ pub(crate) fn man(options: &Pages) -> Result<ExitCode, Failure> {
 fn visible(command: &Command) -> Command {
     let arguments = command
         .get_arguments()
-        .filter(|argument| !argument.is_hide_set());
+        .filter(|argument| !argument.is_hide_set())
+        .map(described);
     let below = command
         .get_subcommands()
         .filter(|below| !below.is_hide_set());
     let mut seen = Command::new(command.get_name().to_owned())
         .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(command.is_subcommand_required_set())
         .args(arguments)
         .subcommands(below.map(visible));
     if let Some(about) = command.get_about() {
@@ -55,6 +57,18 @@ fn visible(command: &Command) -> Command {
     match command.get_after_help() {
         Some(examples) => seen.after_help(examples.clone()),
         None => seen,
+    }
+}
+
+/// The same argument, of which a page of the manual says all. Otherwise it says nothing of an argument that only the long help has.
+fn described(argument: &Arg) -> Arg {
+    let argument = argument.clone();
+    match (argument.get_long_help(), argument.get_help()) {
+        (None, Some(help)) => {
+            let help = help.clone();
+            argument.long_help(help)
+        }
+        _ => argument,
     }
 }
 
@@ -85,7 +99,11 @@ fn write(command: &Command, folder: &Path) -> Result<(), Failure> {
         .try_for_each(|below| write(below, folder))
 }
 
-fn page(command: Command) -> Man {
+/// The synopsis is the usage of the command's help: it names the values of flags, and the dashes before a command.
+fn page(mut command: Command) -> Man {
+    let usage = command.render_usage().to_string();
+    let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage).to_owned();
+    let command = command.override_usage(usage);
     Man::new(command).source(concat!("fairlock ", env!("CARGO_PKG_VERSION")))
 }
 

@@ -103,6 +103,44 @@ fn each_command_has_a_page_and_all_are_written_into_a_directory() {
     }
 }
 
+/// The synopsis of each page names what the command needs, and each flag says what it does.
+#[test]
+fn a_page_has_the_values_of_flags_and_says_something_of_each() {
+    let home = TempDir::new().unwrap();
+    for (command, synopsis) in [
+        (
+            &["run"][..],
+            r"\fBfairlock run\fR [OPTIONS] <LOCK> \-\- <COMMAND>...",
+        ),
+        (
+            &["lease", "acquire"],
+            r"\fBfairlock lease acquire\fR [OPTIONS] \-\-id <NAME> \-\-for <DURATION> <LOCK>",
+        ),
+        (&["lease"], r"\fBfairlock lease\fR <COMMAND>"),
+        (
+            &["resize"],
+            r"\fBfairlock resize\fR [OPTIONS] <LOCK> <PERMITS>",
+        ),
+        (&["ls"], r"\fBfairlock ls\fR [OPTIONS] [PREFIX]"),
+        (&[], r"\fBfairlock\fR <COMMAND>"),
+    ] {
+        let page = run(home.path(), &[&["man"], command].concat()).out;
+        let mut lines = page.lines().skip_while(|line| *line != ".SH SYNOPSIS");
+        assert_eq!(lines.nth(1), Some(synopsis));
+    }
+    let pages = home.path().join("man1");
+    fs::create_dir(&pages).unwrap();
+    run(home.path(), &["man", "--out", "man1"]).assert_done();
+    for entry in fs::read_dir(&pages).unwrap() {
+        let page = fs::read_to_string(entry.unwrap().path()).unwrap();
+        let lines: Vec<_> = page.lines().collect();
+        for option in lines.windows(3).filter(|lines| lines[0] == ".TP") {
+            let is_said = !option[2].is_empty() && !option[2].starts_with('.');
+            assert!(is_said, "{option:?} in {}", lines[2]);
+        }
+    }
+}
+
 /// A value that a variable has at the time is none of the page's.
 #[test]
 fn a_page_does_not_depend_on_the_environment() {
