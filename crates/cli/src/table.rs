@@ -6,7 +6,7 @@ use fairlock::{EncryptionKey, Finding, TableOptions, TableReport};
 
 use crate::args::{Check, Create, Settings, Table};
 use crate::failure::{Failure, UNFIT};
-use crate::local::Purpose;
+use crate::local::{self, Purpose};
 use crate::output;
 use crate::place::Place;
 use crate::remedy;
@@ -76,6 +76,10 @@ fn is_of_creation(finding: &Finding) -> bool {
 
 async fn check(options: &TableOptions, place: &Place) -> Result<ExitCode, Failure> {
     if place.is_to_come() {
+        if let Some(why) = place.local.as_deref().and_then(local::obstacle) {
+            let text = format!("{}: no turn can make it: {why}", place.name());
+            return Err(Failure::new(UNFIT, text));
+        }
         let _ = output::print(&format!("{}: the first turn makes it\n", place.name()))?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -104,8 +104,14 @@ impl Checks<'_> {
     async fn file(&mut self, file: &Path) -> Result<Option<Client>, Failure> {
         let name = file.display();
         let obstacle = local::obstacle(file);
-        if local::is_to_come(file) && obstacle.is_none() {
-            self.tell("file", State::Ok, format!("the first turn makes {name}"))?;
+        if local::is_to_come(file) {
+            match obstacle {
+                Some(why) => {
+                    let text = format!("no turn can make {name}: {why}");
+                    self.tell("file", State::Problem, text)?;
+                }
+                None => self.tell("file", State::Ok, format!("the first turn makes {name}"))?,
+            }
             return Ok(None);
         }
         let opened = match local::open(file, Purpose::Inspect).await {
@@ -188,13 +194,17 @@ impl Checks<'_> {
 
     fn report(&mut self, report: &TableReport) -> Result<(), Failure> {
         let place = &self.options.place;
+        // What this process may not write is told of the file already.
+        let is_told = place.local.as_deref().and_then(local::obstacle).is_some();
+        let is_news =
+            move |finding: &&Finding| !is_told || !matches!(finding, Finding::Denied { .. });
         let found = |check| move |finding: &&Finding| about(finding) == check;
         let checks = ["table", "ttl"]
             .into_iter()
             .chain(report.tried.iter().copied());
         for check in checks.chain(["clock", "notifications"]) {
             let findings: Vec<_> = report.findings.iter().filter(found(check)).collect();
-            for finding in &findings {
+            for finding in findings.iter().copied().filter(is_news) {
                 self.tell(check, state(finding), remedy::reason(finding, place))?;
             }
             if let Some(text) = well(check, report, place).filter(|_| findings.is_empty()) {

@@ -6,6 +6,9 @@
 )]
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use fairlock_testkit::real_time;
@@ -123,6 +126,54 @@ fn what_is_wrong_with_a_table_comes_with_the_way_out() {
     // Flags that can mean no table are a wrong command line.
     home.run("doctor --local locks.db --table ab")
         .assert_refused(64, &["table"]);
+}
+
+/// A user without special rights, as this test may be root.
+fn as_a_user(home: &Home, line: &str) -> Said {
+    const NOBODY: u32 = 65534;
+    let mut command = fairlock(home.0.path(), &line.split(' ').collect::<Vec<_>>());
+    if rustix::process::geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    said(&mut command)
+}
+
+/// One finding says what is in the way, and no other repeats it.
+#[test]
+fn a_file_that_this_user_may_not_write_is_one_problem() {
+    let home = Home::with_table();
+    let set = |name: &str, mode| {
+        std::fs::set_permissions(home.file(name), Permissions::from_mode(mode)).unwrap();
+    };
+    std::fs::create_dir(home.file("ro")).unwrap();
+    set("", 0o755);
+    set("ro", 0o555);
+    set("locks.db", 0o444);
+    for (line, words) in [
+        (
+            "doctor --json --local ro/locks.db",
+            &[
+                "no turn can make ro/locks.db",
+                "its directory belongs to",
+                "mode 555",
+            ],
+        ),
+        (
+            "doctor --json --local locks.db",
+            &["cannot take locks in locks.db", "it belongs to", "mode 444"],
+        ),
+    ] {
+        let ended = as_a_user(&home, line);
+        let mut found = checks(&ended);
+        found.retain(|_, (state, _)| state != "ok");
+        assert_eq!((ended.code, found.len()), (Some(1), 1), "{ended:?}");
+        for word in words {
+            assert!(found["file"].1.contains(word), "no {word}: {ended:?}");
+        }
+    }
+    as_a_user(&home, "table check --local ro/locks.db")
+        .assert_refused(1, &["no turn can make it", "its directory belongs to"]);
+    set("ro", 0o755);
 }
 
 #[test]
