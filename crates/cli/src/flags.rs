@@ -5,6 +5,7 @@ use std::time::Duration;
 use fairlock::RecordWait;
 
 const NOT_AT_ALL: &str = "not to wait at all is called none";
+const MORE_THAN_NOTHING: &str = "must be more than nothing, such as 30s";
 
 /// Parses how long to wait: `none`, `infinite` or a duration.
 pub fn wait(text: &str) -> Result<RecordWait, String> {
@@ -26,12 +27,28 @@ pub fn wait(text: &str) -> Result<RecordWait, String> {
 /// Parses a duration that is more than nothing.
 pub fn duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
-        Ok(Duration::ZERO) => Err("must be more than nothing".into()),
-        _ if is_nothing(text) => Err("must be more than nothing".into()),
+        Ok(Duration::ZERO) => Err(MORE_THAN_NOTHING.into()),
+        _ if is_nothing(text) => Err(MORE_THAN_NOTHING.into()),
         _ if is_number(text) => Err(unit_of(text)),
         Ok(span) => Ok(span),
         Err(error) => Err(format!("not a duration such as 30s: {error}")),
     }
+}
+
+/// Parses how long a lease lasts. The library knows the bounds.
+pub fn lease(text: &str) -> Result<Duration, String> {
+    match duration(text) {
+        Err(error) if error == MORE_THAN_NOTHING => {
+            Err("a lease lasts for at least 1s, and at most 1day".into())
+        }
+        parsed => parsed,
+    }
+}
+
+/// Parses a number of permits. The library knows the bounds.
+pub fn permits(text: &str) -> Result<u64, &'static str> {
+    let parsed = text.parse();
+    parsed.map_err(|_| "not a number of permits: a whole number from 1 to 1000")
 }
 
 /// Parses a number of seconds, as `flock` takes it.
@@ -93,6 +110,20 @@ mod tests {
         assert_eq!(wait("infinite"), Ok(RecordWait::Infinite));
         assert_eq!(wait("1s"), Ok(second));
         assert!(wait("0s").is_err() && wait("soon").is_err() && wait("-1s").is_err());
+    }
+
+    #[test]
+    fn permits_and_leases_are_told_what_they_may_be() {
+        assert_eq!((permits("1"), permits("1000")), (Ok(1), Ok(1000)));
+        for bad in ["", "abc", "-1", "1.5", "99999999999999999999"] {
+            assert!(permits(bad).unwrap_err().contains("1 to 1000"), "{bad}");
+        }
+        assert_eq!(lease("5m"), Ok(Duration::from_secs(300)));
+        for nothing in ["0s", "0", "0ms"] {
+            let told = lease(nothing).unwrap_err();
+            assert!(told.contains("at least 1s") && told.contains("at most 1day"));
+        }
+        assert!(lease("soon").unwrap_err().contains("such as 30s"));
     }
 
     #[test]

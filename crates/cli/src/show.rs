@@ -18,11 +18,18 @@ use crate::output;
 const DEAD: u8 = 2;
 /// How long the process that makes a file may take to make the table in it.
 const TABLE_COMES: Duration = Duration::from_secs(1);
+/// How often the lock is read at most: each read is paid for.
+const SHORTEST: Duration = Duration::from_millis(100);
 /// Clears the terminal and moves to its top.
 const AFRESH: &str = "\u{1b}[H\u{1b}[2J";
 
 pub(crate) async fn show(options: Show) -> Result<ExitCode, Failure> {
     let told = |error| Failure::of(&error, &options.place);
+    if let Some(every) = options.watch.filter(|every| *every < SHORTEST) {
+        return Err(Failure::misuse(format!(
+            "--watch={every:?} is too short: at least {SHORTEST:?}, because each read is paid for"
+        )));
+    }
     let is_to_come = options.place.is_to_come();
     let mut locks = options.place.locks().await?;
     if let Some(every) = options.watch {

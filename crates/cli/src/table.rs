@@ -25,7 +25,12 @@ fn wanted(settings: &Settings) -> Result<TableOptions, Failure> {
         (Some(read), Some(write)) => TableOptions::provisioned(read, write),
         _ => TableOptions::default(),
     };
-    for (key, value) in &settings.tags {
+    for (at, (key, value)) in settings.tags.iter().enumerate() {
+        if settings.tags[..at].iter().any(|(before, _)| before == key) {
+            return Err(Failure::misuse(format!(
+                "--tag names `{key}` twice: a table has one value for each key"
+            )));
+        }
         options = options.tag(key, value);
     }
     if settings.deletion_protection {

@@ -37,11 +37,11 @@ pub(crate) struct Claim {
     pub(crate) shared: bool,
 
     /// Use the lock as a semaphore of this many permits, the same number in every command that uses it
-    #[arg(long, value_name = "TOTAL")]
+    #[arg(long, value_name = "TOTAL", value_parser = flags::permits)]
     pub(crate) permits: Option<u64>,
 
     /// With --permits: how many of them to take, all at once [default: 1]
-    #[arg(long, value_name = "N", requires = "permits")]
+    #[arg(long, value_name = "N", requires = "permits", value_parser = flags::permits)]
     pub(crate) take: Option<u64>,
 
     /// Hold this lock too: all of them or none; may be given several times
@@ -254,13 +254,15 @@ Nothing runs afterwards: the lock is held until it is released, or until the tim
 --wait it waits for its turn in the queue, and the time begins when the turn comes. Asked again \
 under the same name, it prints the lease as it stands; a lease with fewer permits than are asked for \
 counts as another one. Standard output has the text of the lease, in one line, for `extend` and \
-`release`.
+`release`. If that cannot be written, the lock is given back, unless another process may have the \
+lease too.
 
 DynamoDB's clock has whole seconds: its owner may rely on a lease for up to 2 % and a second less \
 than --for. Others take the lock later, by up to 12 s if they do not wait.
 
 Exit codes: 0 if the name has the lock, 75 if another caller has it or waits for it, 64 for a wrong \
-command line, 69 if the table cannot be used, 128 + n if signal n ended the wait.
+command line, 69 if the table cannot be used, 74 if the text cannot be written, 128 + n if signal n \
+ended the wait.
 
 Examples:
   fairlock lease acquire --id \"run-$CI_JOB\" --for 30m deploy/prod > lease
@@ -269,7 +271,8 @@ Examples:
   fairlock lease acquire --json --id build-7 --for 5m prod | jq .expires_at";
 
 const EXTEND_EXAMPLES: &str = "\
-Prints the text of the lease as it is now. Never makes a lease shorter. Exit codes: 0 if it was \
+Prints the text of the lease as it is now. Never makes a lease shorter: if it lasts longer already, \
+a line on standard error says so. Exit codes: 0 if it was \
 extended, 76 if it no longer has the lock, 64 for a wrong command line, or a text that is no lease \
 of this lock, 69 if the table cannot be used.
 
@@ -286,6 +289,8 @@ Examples:
   fairlock lease release deploy/prod - < lease";
 
 const LEASE_SHOW_EXAMPLES: &str = "\
+Shows each lease of a lock that leases share. Of leases of one name it shows the first.
+
 Exit codes: 0 if a lease has the lock, 1 if none has, or another than that of --id, 64 for a wrong \
 command line, 69 if the lock cannot be read.
 
@@ -305,7 +310,7 @@ pub(crate) enum Lease {
     /// Give the lock back before its time is over
     #[command(after_help = RELEASE_EXAMPLES)]
     Release(LeaseRelease),
-    /// Show which lease has the lock, and until when
+    /// Show which leases have the lock, and until when
     #[command(after_help = LEASE_SHOW_EXAMPLES)]
     Show(LeaseShow),
 }
@@ -318,7 +323,7 @@ pub(crate) struct LeaseAcquire {
     pub(crate) id: String,
 
     /// How long it is held: from 1s to 1day.
-    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = flags::lease)]
     pub(crate) span: Duration,
 
     /// How long to wait for the lock: none, infinite, or a duration such as 90s, 5m or 1h.
@@ -333,7 +338,7 @@ pub(crate) struct LeaseAcquire {
     pub(crate) of: Permits,
 
     /// With --permits: how many of them to take, all at once [default: 1].
-    #[arg(long, value_name = "N", requires = "permits")]
+    #[arg(long, value_name = "N", requires = "permits", value_parser = flags::permits)]
     pub(crate) take: Option<u64>,
 
     /// The name of this process for people who inspect the lock [default: user@host:pid].
@@ -355,7 +360,15 @@ pub(crate) struct LeaseAcquire {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Permits {
     /// Use the lock as a semaphore of this many permits, the same number in every command that uses it.
-    #[arg(long, value_name = "TOTAL")]
+    #[arg(long, value_name = "TOTAL", value_parser = flags::permits)]
+    pub(crate) permits: Option<u64>,
+}
+
+/// The same where the lock itself tells.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PermitsOfShow {
+    /// Refuse the lock if it is no semaphore of this many permits; not needed otherwise.
+    #[arg(long, value_name = "TOTAL", value_parser = flags::permits)]
     pub(crate) permits: Option<u64>,
 }
 
@@ -363,7 +376,7 @@ pub(crate) struct Permits {
 #[derive(Debug, clap::Args)]
 pub(crate) struct LeaseExtend {
     /// How long it lasts from now on: from 1s to 1day.
-    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = flags::lease)]
     pub(crate) span: Duration,
 
     #[command(flatten)]
@@ -411,9 +424,9 @@ pub(crate) struct LeaseShow {
     pub(crate) id: Option<String>,
 
     #[command(flatten)]
-    pub(crate) of: Permits,
+    pub(crate) of: PermitsOfShow,
 
-    /// Print a line of JSON; docs/operations.md explains the fields.
+    /// Print a line of JSON for each lease; docs/operations.md explains the fields.
     #[arg(long)]
     pub(crate) json: bool,
 

@@ -240,8 +240,9 @@ Examples:
 
 const ASK_EXAMPLES: &str = "\
 Nothing is taken away. `fairlock run` tells the request on its standard error, and a program sees \
-it at its guard. Exit codes: 0 if somebody was asked, 75 if nobody has the lock, 64 for a wrong \
-command line, 69 if the table cannot be used.
+it at its guard. No process keeps a lease, so a lease cannot be asked. Exit codes: 0 if somebody was \
+asked, 75 if nobody has the lock, or leases alone have it, 64 for a wrong command line, 69 if the \
+table cannot be used.
 
 Examples:
   fairlock ask leader/search --reason 'a deployment begins'";
@@ -380,7 +381,7 @@ pub(crate) struct Show {
     #[arg(long, value_name = "DURATION", requires = "exit_code", value_parser = duration)]
     pub(crate) older_than: Option<Duration>,
 
-    /// Keep running, and show the lock again whenever it has changed; the duration is how often it is read
+    /// Keep running, and show the lock again whenever it has changed; the duration is how often it is read, 100ms or more
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "2s", value_parser = duration, conflicts_with = "exit_code")]
     pub(crate) watch: Option<Duration>,
 
@@ -444,6 +445,7 @@ pub(crate) struct Resize {
     pub(crate) lock: String,
 
     /// How many permits it has from now on
+    #[arg(value_parser = flags::permits)]
     pub(crate) permits: u64,
 
     #[command(flatten)]

@@ -33,7 +33,7 @@ const EVERY: Duration = Duration::from_secs(2);
 /// `fairlock top`.
 #[derive(Debug, Args)]
 pub(crate) struct Top {
-    /// How often the table is read at most [default: 2s]; with --once, read it twice, this far apart, to tell turns too.
+    /// How often the table is read at most, 100ms or more [default: 2s]; with --once, read it twice, this far apart, to tell turns too.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) every: Option<Duration>,
 

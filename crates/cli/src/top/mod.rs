@@ -31,7 +31,16 @@ use state::{Next, Read, State, Wanted};
 /// How often spans are drawn again that grow by themselves. Nothing is read for that.
 const TICK: Duration = Duration::from_millis(500);
 
+/// A terminal shows no more, and each read is paid for.
+const SHORTEST: Duration = Duration::from_millis(100);
+
 pub(crate) fn top(options: Top) -> Result<ExitCode, Failure> {
+    if options.every() < SHORTEST {
+        return Err(Failure::misuse(format!(
+            "--every {:?} is too short: at least {SHORTEST:?}, because each read scans the whole table",
+            options.every()
+        )));
+    }
     if options.once || options.json {
         return crate::on_runtime(async {
             let reader = Reader::open(options.place.clone()).await?;

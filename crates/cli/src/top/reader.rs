@@ -14,6 +14,9 @@ use crate::local::Purpose;
 use crate::meter::Meter;
 use crate::place::Place;
 
+/// How long the process that makes a file may take to make the table in it.
+const TABLE_COMES: Duration = Duration::from_secs(1);
+
 /// Reads a table.
 pub(crate) struct Reader {
     place: Place,
@@ -21,6 +24,8 @@ pub(crate) struct Reader {
     locks: LockClient,
     /// Whether the first turn of another process has yet to make the file of the locks.
     is_to_come: bool,
+    /// When the file came that was to come.
+    came_ns: Option<u64>,
     began_ns: u64,
 }
 
@@ -32,6 +37,7 @@ impl Reader {
             locks: client(&place, &meter).await?,
             place,
             meter,
+            came_ns: None,
             began_ns: now_ns(),
         })
     }
@@ -43,7 +49,7 @@ impl Reader {
             self.locks = client(&self.place, &self.meter)
                 .await
                 .map_err(Trouble::Passing)?;
-            self.is_to_come = false;
+            (self.is_to_come, self.came_ns) = (false, Some(now_ns()));
         }
         let _opening = self.meter.take();
         let (locks, unreadable) = match &wanted {
@@ -86,8 +92,17 @@ impl Reader {
         match error {
             // The next read may be answered, or the item be repaired by then.
             Error::Unavailable { .. } | Error::InvalidItem { .. } => Trouble::Passing(failure),
+            _ if self.has_just_come() => Trouble::Passing(failure),
             _ => Trouble::Lasting(failure),
         }
+    }
+
+    /// The process that has made the file may still be making the table in it.
+    fn has_just_come(&self) -> bool {
+        let since = |came| Duration::from_nanos(now_ns().saturating_sub(came));
+        self.came_ns
+            .map(since)
+            .is_some_and(|span| span < TABLE_COMES)
     }
 }
 

@@ -249,6 +249,36 @@ fn a_wait_that_makes_no_sense_is_told_what_would() {
     for nothing in ["0s", "0", "0.0"] {
         assert!(wait(nothing).contains("called none"));
     }
+    for (line, words) in [
+        (
+            &["lease", "acquire", "--id", "x", "--for", "0s", "a"][..],
+            &["--for", "at least 1s, and at most 1day"][..],
+        ),
+        (
+            &[
+                "lease",
+                "acquire",
+                "--id",
+                "x",
+                "--for",
+                "5m",
+                "--permits",
+                "abc",
+                "a",
+            ],
+            &["--permits", "a whole number from 1 to 1000"],
+        ),
+        (
+            &["run", "--permits", "3", "--take", "1.5", "a", "--", "true"],
+            &["--take", "a whole number from 1 to 1000"],
+        ),
+        (
+            &["resize", "a", "many"],
+            &["<PERMITS>", "a whole number from 1 to 1000"],
+        ),
+    ] {
+        assert_misuse(&run(line), words);
+    }
     // A lease is no wait.
     let lease = run(&["run", "--lease", "0", "a", "--", "true"]);
     assert_misuse(&lease, &["must be more than nothing"]);
@@ -260,6 +290,26 @@ fn a_wait_that_makes_no_sense_is_told_what_would() {
     for flag in ["--wait", "--lease", "--grace"] {
         let told = run(&["run", flag, "60", "a", "--", "true"]);
         assert_misuse(&told, &["60 what? Say 60s, or 60m"]);
+    }
+}
+
+#[test]
+fn reads_that_follow_too_closely_are_refused() {
+    for line in [
+        &["top", "--every", "1ms"][..],
+        &["show", "--watch=99ms", "a"],
+    ] {
+        let line = [line, &["--local", "locks.db"]].concat();
+        run(&line).assert_refused(64, &["too short: at least 100ms", "each read"]);
+    }
+}
+
+#[test]
+fn a_tag_that_is_named_twice_is_refused() {
+    for command in ["create", "check"] {
+        let tags = ["--tag", "a=1", "--tag", "b=1", "--tag", "a=2"];
+        let line = [&["table", command, "--local", "locks.db"][..], &tags].concat();
+        run(&line).assert_refused(64, &["--tag names `a` twice"]);
     }
 }
 

@@ -208,7 +208,7 @@ fn a_list_costs_one_request_and_one_that_tells_turns_two() {
         for (flags, requests) in [
             (&["--once"][..], 1),
             (&["--json"], 1),
-            (&["--once", "--every", "10ms"], 2),
+            (&["--once", "--every", "100ms"], 2),
         ] {
             let (sent, ended) = counted.requests(flags).await;
             ended.assert_done();

@@ -40,7 +40,7 @@ fn a_watch_goes_on_while_nothing_answers() {
     let url = format!("http://{}", nobody.local_addr().unwrap());
     drop(nobody);
     let mut watch = Command::new(env!("CARGO_BIN_EXE_fairlock"));
-    watch.args(["show", "--watch=50ms", "--endpoint-url", &url, "a"]);
+    watch.args(["show", "--watch=100ms", "--endpoint-url", &url, "a"]);
     watch.envs([REGION, KEY, SECRET]).stderr(Stdio::piped());
     let mut watch = watch.spawn().unwrap();
     let mut told = String::new();

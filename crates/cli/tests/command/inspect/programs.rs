@@ -91,7 +91,14 @@ fn the_json_of_a_table_is_a_line_for_each_lock() {
 #[test]
 fn who_watches_a_lock_is_told_of_its_changes_until_nobody_reads_them() {
     let home = Home::with_table();
-    let line = ["show", "--json", "--watch=50ms", "a", "--local", "locks.db"];
+    let line = [
+        "show",
+        "--json",
+        "--watch=100ms",
+        "a",
+        "--local",
+        "locks.db",
+    ];
     let mut watching = fairlock(home.0.path(), &line)
         .stdout(Stdio::piped())
         .spawn()

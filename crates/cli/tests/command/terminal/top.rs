@@ -16,7 +16,7 @@ use super::scenario::{CTRL_C, LOCK, UNTIL_GO};
 /// What takes the terminal over, and what gives it back.
 const TAKEN: &str = "\x1b[?1049h";
 const BACK: &str = "\x1b[?1049l";
-const TOP: &str = "fairlock top --local l.db --every 50ms";
+const TOP: &str = "fairlock top --local l.db --every 100ms";
 
 /// A terminal in which a lock is held in the background.
 fn held() -> Terminal {
@@ -104,7 +104,7 @@ fn a_terminal_that_hangs_up_ends_it() {
 #[test]
 fn a_file_that_is_to_come_is_read_when_it_has_come() {
     let mut terminal = Terminal::new();
-    terminal.type_in("fairlock top --local new.db --every 50ms");
+    terminal.type_in("fairlock top --local new.db --every 100ms");
     terminal.expect("locks");
     let made = "fairlock run --local new.db fresh -- true";
     assert_eq!(terminal.home.code(made), Some(0));
