@@ -1,7 +1,7 @@
 //! Opens a lock client at a `Place`.
 
 use aws_sdk_dynamodb::Client;
-use fairlock::{LockClient, LockClientBuilder, TableOptions};
+use fairlock::{Clock, LockClient, LockClientBuilder, TableOptions};
 
 use crate::cloud;
 use crate::failure::Failure;
@@ -66,10 +66,14 @@ impl Place {
 
     /// The settings of a lock client that these flags ask for.
     pub(crate) fn builder(&self, dynamodb: Client) -> LockClientBuilder {
-        LockClient::builder(dynamodb)
+        let builder = LockClient::builder(dynamodb)
             .table(&self.table)
             .namespace(&self.namespace)
-            .key_names(&self.partition_key, &self.sort_key, &self.ttl_attribute)
+            .key_names(&self.partition_key, &self.sort_key, &self.ttl_attribute);
+        match self.trust_own_clock {
+            true => builder.fallback_date(Clock::system()),
+            false => builder,
+        }
     }
 
     /// Whether the locks are in a file that the first turn makes. Until then no lock is held there.

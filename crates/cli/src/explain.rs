@@ -131,6 +131,11 @@ fn refused(text: String, place: &Place) -> String {
             let check = check();
             format!("{text}: `{check}` says what is missing, docs/operations.md what is needed")
         }
+        _ if text.contains("have no `Date`") => {
+            format!(
+                "{text}: for an engine that has none, as DynamoDB Local, say `--trust-own-clock`"
+            )
+        }
         // DynamoDB does not name the item. Every item that fairlock writes is far smaller, so another program has filled one.
         _ if text.contains("Item size") => {
             format!("{text}: an item of the lock was filled by somebody else: {REPAIR}")

@@ -10,6 +10,10 @@ use fairlock_cli::flags;
 use crate::local;
 use crate::text::quoted;
 
+const TRUST_OWN_CLOCK: &str = "\
+Let this host's clock stand in for the dates that answers do not have, as those of DynamoDB Local. Without it, such an engine has no \
+leases. Give it to all commands at the table, on hosts whose clocks agree within 8s. Where answers have dates, it changes nothing";
+
 /// The flags that say where the locks are.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Where the locks are")]
@@ -66,6 +70,10 @@ pub(crate) struct Place {
         hide_short_help = true
     )]
     pub(crate) ttl_attribute: String,
+
+    /// Let this host's clock stand in for the dates that answers do not have, as those of DynamoDB Local
+    #[arg(long, hide_short_help = true, long_help = TRUST_OWN_CLOCK)]
+    pub(crate) trust_own_clock: bool,
 
     /// What the user should check if DynamoDB does not answer. Empty until the client is built.
     #[arg(skip)]
@@ -140,6 +148,9 @@ impl Place {
         let mut flags: Vec<_> = named
             .map(|(flag, value)| OsString::from(format!("{flag}={value}")))
             .collect();
+        if self.trust_own_clock {
+            flags.push("--trust-own-clock".into());
+        }
         if let Some(file) = &self.local {
             flags.extend(["--local".into(), file.clone().into()]);
         }
@@ -170,6 +181,9 @@ impl Place {
             .iter()
             .filter(|(_, value, default)| value != default)
             .for_each(|(flag, value, _)| add(flag, value));
+        if self.trust_own_clock {
+            line.push_str(" --trust-own-clock");
+        }
         line
     }
 }

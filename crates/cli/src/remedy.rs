@@ -50,7 +50,9 @@ fn remedy(finding: &Finding, place: &Place) -> String {
             setting: TableSetting::PointInTimeRecovery,
             ..
         } => format!("switch it on with `{} --point-in-time-recovery`", create()),
-        Finding::MissingDateHeader => "let the `Date` of answers through the proxies".into(),
+        Finding::MissingDateHeader => {
+            "let the `Date` of answers through the proxies, or, for an engine that has none, say `--trust-own-clock`".into()
+        }
         Finding::FallbackDate => "keep the clocks of their hosts in step".into(),
         Finding::PartlyNotified { .. } => "run their commands with `--notify` too".into(),
         _ => finding.remedy(),

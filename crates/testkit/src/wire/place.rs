@@ -58,7 +58,21 @@ impl Place {
         is_trusted: bool,
         set: impl FnOnce(Network) -> Network,
     ) -> Place {
-        let engine = Engine::memory().unwrap();
+        Place::around(Engine::memory().unwrap(), wire, is_trusted, set).await
+    }
+
+    /// A place whose answers have no `Date`, as those of DynamoDB Local.
+    pub async fn dateless() -> Place {
+        let engine = Engine::memory().unwrap().without_date();
+        Place::around(engine, Wire::Tcp, true, |network| network).await
+    }
+
+    async fn around(
+        engine: Engine,
+        wire: Wire,
+        is_trusted: bool,
+        set: impl FnOnce(Network) -> Network,
+    ) -> Place {
         create_table(&engine.client(), "locks", &OF_LOCKS).await;
         create_table(
             &engine.client(),
