@@ -6,6 +6,7 @@ use aws_smithy_types::error::ErrorMetadata;
 use fairlock::{Error, Finding, ItemProblem};
 
 use crate::failure::{Failure, LOST, MISUSE, NOT_GRANTED, UNAVAILABLE, deepest};
+use crate::output::OF_A_LOCK;
 use crate::place::Place;
 use crate::remedy;
 use crate::text::quoted;
@@ -17,10 +18,49 @@ impl Failure {
             Error::NotGranted { .. } => NOT_GRANTED,
             Error::Lost { .. } => LOST,
             Error::Invalid(_) => MISUSE,
+            Error::InvalidItem {
+                problem: ItemProblem::Permits { .. },
+                ..
+            } => MISUSE,
             _ => UNAVAILABLE,
         };
         Failure::new(code, explain(error, place))
     }
+
+    /// Explains an error as [`of`](Self::of) does, for a command with the flag `--permits`, which was given this value.
+    pub(crate) fn of_permits(error: &Error, place: &Place, permits: Option<u64>) -> Self {
+        match error {
+            Error::InvalidItem {
+                table,
+                item,
+                problem: ItemProblem::Permits { found, .. },
+            } => Failure::misuse(format!(
+                "item `{item}` in table `{table}`: {}",
+                disagree(*found, permits)
+            )),
+            error => Failure::of(error, place),
+        }
+    }
+}
+
+/// Two callers of a lock name different numbers of permits: its item has `found`, and this command line says another.
+fn disagree(found: u64, said: Option<u64>) -> String {
+    let has = match found {
+        OF_A_LOCK => "64 permits, as a lock that is used without --permits",
+        found => &format!("{found} permits"),
+    };
+    let says = match said {
+        Some(said) => format!("--permits says {said}"),
+        None => format!("without --permits it would have {OF_A_LOCK}"),
+    };
+    let remedy = match found {
+        OF_A_LOCK => "leave --permits out".to_owned(),
+        found => format!("say --permits {found}"),
+    };
+    format!(
+        "the lock has {has}, and {says}: {remedy}, or name another lock; if the lock's number is wrong, `fairlock delete` it when it \
+         is idle"
+    )
 }
 
 /// Error codes with which DynamoDB rejects the credentials.
@@ -78,7 +118,7 @@ fn explain(error: &Error, place: &Place) -> String {
         Error::InvalidItem {
             problem: ItemProblem::Permits { .. },
             ..
-        } => format!("{text}: name another lock, or, if the number is wrong, {REPAIR}"),
+        } => format!("{text}: name another lock"),
         Error::InvalidItem { problem, .. }
             if !matches!(problem, ItemProblem::NewerFormat { .. }) =>
         {

@@ -8,14 +8,14 @@ use std::time::{Duration, SystemTime};
 
 use aws_smithy_types::base64;
 use clap::builder::styling::{AnsiColor, Style};
-use fairlock::{LockData, LockState, Participant};
+use fairlock::{Holder, LockData, LockState, Participant};
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::text::shown;
 
 /// The permits of a lock that is not a semaphore.
-const OF_A_LOCK: u64 = 64;
+pub(crate) const OF_A_LOCK: u64 = 64;
 
 /// A lock in JSON, by the schema in `docs/operations.md`.
 #[derive(Serialize)]
@@ -228,7 +228,10 @@ pub(crate) fn lock(state: &LockState, now: SystemTime) -> String {
     let name = shown(&state.lock);
     let mut text = match &state.holder {
         Some(holder) => held(&name, holder, state, now),
-        None => format!("{BOLD}{name}{BOLD:#}: {GOOD}free{GOOD:#}\n"),
+        None => format!(
+            "{BOLD}{name}{BOLD:#}: {GOOD}free{GOOD:#}{}\n",
+            all_of(state)
+        ),
     };
     for sharer in &state.sharers {
         text.push_str(&format!(
@@ -239,6 +242,9 @@ pub(crate) fn lock(state: &LockState, now: SystemTime) -> String {
             notifiable(sharer),
             left(sharer),
         ));
+    }
+    if let Some(line) = too_many(state) {
+        text.push_str(&line);
     }
     if !state.queue.is_empty() {
         let head = ["PLACE", "TICKET", "OWNER", "STAGE", "SINCE", "LEASE LEFT"];
@@ -445,6 +451,15 @@ pub(crate) fn named(who: &Participant) -> String {
     }
 }
 
+/// The holder as an error or a wait shows it. A lease can outlive its process, so its name comes first.
+pub(crate) fn called(holder: &Holder) -> String {
+    let owner = shown(&holder.owner);
+    match &holder.lease_id {
+        Some(id) => format!("lease `{}` of {owner}", shown(id)),
+        None => owner,
+    }
+}
+
 /// The ticket, or the first and the newest ticket if there are several.
 pub(crate) fn tickets(who: &Participant) -> String {
     let newest = who.ticket.get();
@@ -459,14 +474,55 @@ pub(crate) fn part(who: &Participant, state: &LockState) -> Option<u64> {
     Some(who.permits).filter(|permits| state.permits.is_some_and(|all| *permits < all))
 }
 
-/// The same in words.
+/// The same in words. After their number was lowered, more permits may be held than there are.
 fn share(who: &Participant, state: &LockState) -> String {
-    match (part(who, state), state.permits) {
-        (Some(part), Some(all)) => {
-            let there_are = state.resized.unwrap_or(all);
-            format!(", {part} of {there_are} permits")
+    match (part(who, state), there_are(state)) {
+        (Some(part), Some(all)) if held_permits(state) <= all => {
+            format!(", {part} of {}", numbered(all))
         }
-        _ => String::new(),
+        (Some(part), _) => format!(", {}", numbered(part)),
+        (None, _) => String::new(),
+    }
+}
+
+/// How many permits are given out at most now.
+fn there_are(state: &LockState) -> Option<u64> {
+    state.resized.or(state.permits)
+}
+
+/// How many permits the holders have together.
+fn held_permits(state: &LockState) -> u64 {
+    let holders = state.holder.iter().chain(&state.sharers);
+    holders.map(|who| who.permits).fold(0, u64::saturating_add)
+}
+
+/// The permits of a free semaphore in words.
+fn all_of(state: &LockState) -> String {
+    match (permits(state), state.resized) {
+        (Some(named), Some(now)) => format!(", with {} in place of {named}", numbered(now)),
+        (Some(named), None) => format!(", with {}", numbered(named)),
+        (None, Some(now)) => format!(", shared by {now} readers at most"),
+        (None, None) => String::new(),
+    }
+}
+
+/// A line about permits that are held beyond those that there are.
+fn too_many(state: &LockState) -> Option<String> {
+    let (named, now) = (state.permits?, state.resized?);
+    let held = held_permits(state);
+    let is_shared = state.holder.as_ref().is_some_and(|who| who.permits < named);
+    (is_shared && held > now).then(|| {
+        let now = numbered(now);
+        format!(
+            "  {now} in place of {named}: {held} are held, and none is given out until fewer are\n"
+        )
+    })
+}
+
+fn numbered(permits: u64) -> String {
+    match permits {
+        1 => "1 permit".to_owned(),
+        more => format!("{more} permits"),
     }
 }
 

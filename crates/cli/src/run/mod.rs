@@ -5,7 +5,7 @@ mod holds;
 pub(crate) mod nesting;
 mod supervisor_handle;
 pub(crate) mod turn;
-mod waiting;
+pub(crate) mod waiting;
 
 use std::iter;
 use std::mem::take;
@@ -304,7 +304,8 @@ async fn wait(
         let failure = known.and_then(|known| replaced(&options.place, known));
         failure.map_or(Ok(()), |failure| Err(Over::Refused(failure)))
     };
-    let refused = |error: Error| match Failure::of(&error, &options.place) {
+    let permits = options.claim.permits;
+    let refused = |error: Error| match Failure::of_permits(&error, &options.place, permits) {
         failure if failure.code == NOT_GRANTED => {
             Over::Refused(failure.with_code(options.claim.conflict_exit_code))
         }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::holds::Holds;
+use crate::args::claim::Share;
 use crate::args::commands::Claim;
 use crate::failure::{Failure, NOT_GRANTED};
 use crate::place::Place;
@@ -16,6 +17,9 @@ struct Held {
     place: String,
     lock: String,
     ticket: u64,
+    /// Whether it leaves permits to others.
+    #[serde(default)]
+    is_shared: bool,
 }
 
 /// Returns the locks that the variable lists. Returns `None` if it is unset, or if another program has written something else into it.
@@ -40,6 +44,17 @@ pub(crate) fn check_lock(lock: &str, place: &Place) -> Result<(), Failure> {
     let here = place.identity();
     let is_ours = |held: &&Held| held.place == here && held.lock == lock;
     match held().unwrap_or_default().iter().find(is_ours) {
+        Some(Held {
+            ticket,
+            is_shared: true,
+            ..
+        }) => Err(Failure::new(
+            NOT_GRANTED,
+            format!(
+                "lock `{lock}`: the command in which this runs has a share of it, with ticket {ticket}: this turn might wait \
+                 for itself (--nested waits all the same)"
+            ),
+        )),
         Some(Held { ticket, .. }) => Err(Failure::new(
             NOT_GRANTED,
             format!(
@@ -52,12 +67,18 @@ pub(crate) fn check_lock(lock: &str, place: &Place) -> Result<(), Failure> {
 }
 
 /// The variable's value for a command that runs with these holds.
-pub(super) fn with(place: &Place, holds: &Holds) -> Result<String, Failure> {
+pub(super) fn with(place: &Place, claim: &Claim, holds: &Holds) -> Result<String, Failure> {
+    let is_shared = match claim.share() {
+        Share::Reader => true,
+        Share::Permits { total, take } => take < total,
+        Share::Exclusive | Share::Several => false,
+    };
     let mut held = held().unwrap_or_default();
     held.extend(holds.guards().iter().map(|guard| Held {
         place: place.identity(),
         lock: guard.name().to_owned(),
         ticket: guard.ticket().get(),
+        is_shared,
     }));
     serde_json::to_string(&held).map_err(|error| Failure::internal(format!("no JSON: {error}")))
 }

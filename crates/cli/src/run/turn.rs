@@ -111,7 +111,10 @@ pub(super) async fn begin(
         (LOCK, lock.clone()),
         (TICKET, ticket),
         (TICKETS, tickets(holds)?),
-        (nesting::VARIABLE, nesting::with(&options.place, holds)?),
+        (
+            nesting::VARIABLE,
+            nesting::with(&options.place, &options.claim, holds)?,
+        ),
     ];
     // Before the command can delete the file.
     let file = options.place.local.as_deref().and_then(Known::of);

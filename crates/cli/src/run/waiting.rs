@@ -7,7 +7,7 @@ use std::mem::{replace, take};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fairlock::Waiting;
+use fairlock::{LeaseLock, LossReason, Waiting};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -17,12 +17,12 @@ use super::supervisor_handle::Line;
 use crate::args::Run;
 use crate::failure::say;
 use crate::ipc::{Order, now};
-use crate::output::rounded;
+use crate::output::{called, rounded};
 use crate::place::Place;
 use crate::text::shown;
 
 /// How often the progress line changes.
-pub(super) const TICK: Duration = Duration::from_millis(200);
+pub(crate) const TICK: Duration = Duration::from_millis(200);
 /// Without a progress line, a new position is printed at most this often.
 const OFTEN: Duration = Duration::from_secs(30);
 
@@ -57,7 +57,7 @@ struct Told {
 }
 
 /// The progress output of one wait.
-pub(super) struct ProgressLine {
+pub(crate) struct ProgressLine {
     bar: ProgressBar,
     said: Arc<Mutex<Option<String>>>,
     told: Arc<Mutex<Option<Told>>>,
@@ -73,7 +73,45 @@ impl ProgressLine {
         line: Line,
         entrance: Entrance,
     ) -> (ProgressLine, Asks) {
-        let manner = Manner::of(options);
+        // Of several locks, one is taken while the next is waited for.
+        let is_one = !matches!(asks, Asks::Several(_));
+        let (picture, tells) = ProgressLine::new(Manner::of(options), &options.place, is_one);
+        let (places, entrance) = (Mutex::new(BTreeMap::new()), Mutex::new(entrance));
+        let asks = asks.observed(move |lock, waiting| {
+            if waiting.place_id.is_some() || waiting.outage.is_some() {
+                take(&mut *locked(&entrance));
+            }
+            line.tell(&Order::Places(noted(&mut locked(&places), lock, waiting)));
+            tells(lock, waiting);
+        });
+        (picture, asks)
+    }
+
+    /// Returns the progress output of a wait for a lease, and the same lock, which now reports to it. Elsewhere than at a terminal it says
+    /// nothing.
+    pub(crate) fn of_lease(
+        name: &str,
+        place: &Place,
+        lock: LeaseLock,
+    ) -> (ProgressLine, LeaseLock) {
+        let manner = match std::io::stderr().is_terminal() {
+            true => Manner::Drawn,
+            false => Manner::Silent,
+        };
+        let (picture, tells) = ProgressLine::new(manner, place, true);
+        let name = name.to_owned();
+        (picture, lock.observed(move |waiting| tells(&name, waiting)))
+    }
+
+    /// Returns the progress output, and what tells it of the wait for a lock.
+    fn new(
+        manner: Manner,
+        place: &Place,
+        is_one: bool,
+    ) -> (
+        ProgressLine,
+        impl Fn(&str, &Waiting) + Send + Sync + 'static + use<>,
+    ) {
         let bar = match manner {
             Manner::Drawn => ProgressBar::new_spinner().with_style(style()),
             Manner::Told | Manner::ToldAll | Manner::Silent => ProgressBar::hidden(),
@@ -85,35 +123,38 @@ impl ProgressLine {
             told: Arc::clone(&told),
             began: now(),
         };
-        let (places, outage) = (Mutex::new(BTreeMap::new()), Mutex::new(false));
-        let place = options.place.clone();
-        let entrance = Mutex::new(entrance);
-        // Of several locks, one is taken while the next is waited for.
-        let is_one = !matches!(asks, Asks::Several(_));
+        let (outage, loss) = (Mutex::new(false), Mutex::new(false));
+        let place = place.clone();
         let is_taken = move |waiting: &Waiting| !is_one && waiting.position == Some(0);
-        let asks = asks.observed(move |lock, waiting| {
-            let is_out = waiting.outage.is_some();
-            if waiting.place_id.is_some() || is_out {
-                take(&mut *locked(&entrance));
-            }
-            line.tell(&Order::Places(noted(&mut locked(&places), lock, waiting)));
+        let tells = move |lock: &str, waiting: &Waiting| {
+            let (name, is_out) = (shown(lock), waiting.outage.is_some());
             let was_out = replace(&mut *locked(&outage), is_out);
             if is_out != was_out && manner != Manner::Silent {
                 undrawn(&bar, || say(&outage_words(waiting, &place)));
             }
-            let (name, words) = (shown(lock), words(waiting).filter(|_| !is_taken(waiting)));
+            let was_lost = replace(&mut *locked(&loss), waiting.place_lost.is_some());
+            if let Some(reason) = waiting.place_lost.as_ref().filter(|_| !was_lost)
+                && manner != Manner::Silent
+            {
+                undrawn(&bar, || say(&loss_words(&name, reason)));
+                // The next position is news, however soon it comes.
+                if let Some(told) = &mut *locked(&told) {
+                    told.at = Duration::ZERO;
+                }
+            }
+            let words = words(waiting).filter(|_| !is_taken(waiting));
             if let Some((place, words)) = waiting.position.zip(words.as_ref())
                 && is_news(manner, &mut locked(&told), lock, place)
             {
                 say(&format!("lock `{name}`: {words}"));
             }
             *locked(&said) = words.map(|words| format!("{name}: {words}"));
-        });
-        (picture, asks)
+        };
+        (picture, tells)
     }
 
     /// Redraws the line, unless another process group is in the foreground of the terminal: the line would be drawn over its output.
-    pub(super) fn tick(&self) {
+    pub(crate) fn tick(&self) {
         let said = locked(&self.said);
         if let Some(said) = said.as_ref().filter(|_| is_in_foreground() && is_read()) {
             self.bar.set_message(said.clone());
@@ -215,6 +256,10 @@ fn outage_words(waiting: &Waiting, place: &Place) -> String {
     }
 }
 
+fn loss_words(name: &str, reason: &LossReason) -> String {
+    format!("lock `{name}`: its place in the queue was lost: {reason}; waits again, at the end")
+}
+
 /// Describes the wait. Returns `None` until this process has a position in the queue.
 fn words(waiting: &Waiting) -> Option<String> {
     // The lock is granted already, and the caller is about to learn that.
@@ -236,7 +281,7 @@ fn words(waiting: &Waiting) -> Option<String> {
         _ => String::new(),
     };
     let holder = waiting.holder.as_ref();
-    let holder = holder.map(|holder| format!("{} has it, ", shown(&holder.owner)));
+    let holder = holder.map(|holder| format!("{} has it, ", called(holder)));
     Some(format!("{}{before}{soon}", holder.unwrap_or_default()))
 }
 

@@ -22,6 +22,8 @@ use tempfile::TempDir;
 use crate::command::{Said, fairlock, said};
 
 const SECOND: Duration = Duration::from_secs(1);
+/// The item has another number of permits than the command line.
+const MISUSE: i32 = 64;
 const UNAVAILABLE: i32 = 69;
 const NOT_GRANTED: i32 = 75;
 /// No client in the table expires while a test looks at it.
@@ -34,10 +36,13 @@ const LINES: [(&str, &[i32]); 7] = [
     ("ls", &[0, UNAVAILABLE]),
     ("ls --json", &[0, UNAVAILABLE]),
     ("table check", &[0]),
-    ("run --wait none a -- true", &[0, UNAVAILABLE, NOT_GRANTED]),
+    (
+        "run --wait none a -- true",
+        &[0, MISUSE, UNAVAILABLE, NOT_GRANTED],
+    ),
     (
         "run --quiet --wait 250ms a -- true",
-        &[0, UNAVAILABLE, NOT_GRANTED],
+        &[0, MISUSE, UNAVAILABLE, NOT_GRANTED],
     ),
 ];
 
@@ -130,6 +135,8 @@ fn wrong(said: &Said, codes: &[i32]) -> Option<&'static str> {
         Some(_) if !is_one_line || !is_told => Some("not one line"),
         Some(UNAVAILABLE) if !names_the_way_out(err) => Some("no way out"),
         Some(UNAVAILABLE) if !names_the_item(err) => Some("no item"),
+        Some(MISUSE) if !err.contains("permits") => Some("no permits"),
+        Some(MISUSE) if !names_the_item(err) => Some("no item"),
         Some(_) => None,
         None => Some("killed"),
     }

@@ -87,6 +87,6 @@ fn numbers_of_permits_that_cannot_be_are_refused() {
     // Another caller has said another number.
     run(home.path(), &["--permits", "3"], &["true"]).assert_done();
     let other = ask(&["--permits", "4"]);
-    other.assert_refused(69, &["3 permits", "says 4", "name another lock"]);
+    other.assert_refused(64, &["3 permits", "says 4", "name another lock"]);
     assert!(!home.path().join("ran").exists());
 }

@@ -374,3 +374,48 @@ fn what_nobody_reads_holds_up_nobody() {
     assert!(home.path().join("ran").exists());
     assert_eq!(first.end().0, 0);
 }
+
+/// Elsewhere than at a terminal too, unless it is to be quiet.
+#[test]
+fn a_waiter_whose_place_is_broken_says_by_whom_and_why_and_waits_on() {
+    for (flags, is_told) in [
+        (&["--owner", "w"][..], true),
+        (&["--owner", "w", "-q"], false),
+    ] {
+        let home = home();
+        let holder = Running::start(
+            home.path(),
+            &[],
+            "echo $$ > pid; until [ -e go ]; do sleep 0.05; done",
+        );
+        holder.pid_in("pid");
+        let waiter = Running::start(home.path(), flags, "true");
+        until("a successor", || has_a_successor(home.path()));
+        let ticket = || shown(home.path())["queue"][0]["ticket"].clone();
+        let before = ticket();
+        let number = before.to_string();
+        let line = [
+            "break",
+            "--local",
+            "locks.db",
+            "--yes",
+            "--reason",
+            "out of turn",
+            "--ticket",
+        ];
+        let line = [&line[..], &[&*number, "a"]].concat();
+        assert_eq!(said(&mut fairlock(home.path(), &line)).code, Some(0));
+        until("another place", || {
+            has_a_successor(home.path()) && ticket() != before
+        });
+        fs::write(home.path().join("go"), "").unwrap();
+        assert_eq!(holder.end().0, 0);
+        let (code, _, err) = waiter.end();
+        assert_eq!(code, 0, "{err}");
+        let told = err.lines().filter(|line| {
+            line.starts_with("fairlock: lock `a`: its place in the queue was lost: ")
+                && line.ends_with(" broke it: out of turn; waits again, at the end")
+        });
+        assert_eq!(told.count(), usize::from(is_told), "{err}");
+    }
+}
