@@ -9,10 +9,10 @@ use fairlock::{
 
 use crate::args::{Ask, Break, Delete, Resize};
 use crate::failure::{Failure, NOT_GRANTED, say};
-use crate::output;
+use crate::output::{self, called};
 use crate::place::Place;
 use crate::question;
-use crate::text::shown;
+use crate::text::{quoted, shown};
 
 /// How often the place is looked at again that was renewed between the look and the write.
 const LOOKS: usize = 5;
@@ -37,9 +37,9 @@ pub(crate) async fn break_hold(options: Break) -> Result<ExitCode, Failure> {
         let outcome = locks.break_hold(lock, place, &*options.reason).await;
         match outcome.map_err(|error| Failure::of(&error, &options.place))? {
             BreakOutcome::Broken { next } => {
-                let owner = &place.owner;
+                let owner = output::named(place);
                 let next = match next {
-                    Some(next) => format!("{} has it, with ticket {}", next.owner, next.ticket),
+                    Some(next) => format!("{} has it, with ticket {}", called(&next), next.ticket),
                     None => "it is free".to_owned(),
                 };
                 say(&format!(
@@ -59,21 +59,55 @@ pub(crate) async fn break_hold(options: Break) -> Result<ExitCode, Failure> {
 
 pub(crate) async fn ask(options: Ask) -> Result<ExitCode, Failure> {
     let locks = options.place.locks().await?;
-    let asked = locks.ask_to_yield(&options.lock, &*options.reason).await;
+    let lock = options.lock.as_str();
+    let state = Lock::of(&locks, lock, &options.place)?.state().await?;
+    let leases: Vec<_> = holders(&state)
+        .filter_map(|holder| Some(format!("`{}`", shown(holder.lease_id.as_deref()?))))
+        .collect();
+    // No process keeps a lease, so nothing is written for it.
+    if !leases.is_empty() && holders(&state).all(|holder| holder.lease_id.is_some()) {
+        return Err(leased(&options, &leases));
+    }
+    let asked = locks.ask_to_yield(lock, &*options.reason).await;
     let asked = asked.map_err(|error| Failure::of(&error, &options.place))?;
-    let lock = options.lock;
-    let told = match asked {
-        0 => {
+    let told = match (asked, asked.saturating_sub(leases.len())) {
+        (0, _) => {
             let nobody = format!("lock `{lock}`: nobody has it");
             return Err(Failure::new(NOT_GRANTED, nobody));
         }
-        1 => "asked its holder".to_owned(),
-        more => format!("asked the {more} callers that share it"),
+        (_, 0 | 1) => "asked its holder".to_owned(),
+        (_, more) => format!("asked the {more} callers that share it"),
+    };
+    let but = match leases.is_empty() {
+        true => String::new(),
+        false => format!("; no process heeds it for {}", named_leases(&leases)),
     };
     say(&format!(
-        "lock `{lock}`: {told}, which the next heartbeat tells"
+        "lock `{lock}`: {told}, which the next heartbeat tells{but}"
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Leases alone have the lock, and nobody can be asked.
+fn leased(options: &Ask, leases: &[String]) -> Failure {
+    let lock = options.lock.as_str();
+    let show = format!("lease show --json {}", quoted(lock));
+    let show = options.place.command(&show);
+    let leases = named_leases(leases);
+    Failure::new(
+        NOT_GRANTED,
+        format!(
+            "lock `{lock}`: it is held by {leases}, which no process keeps, so none would heed the request: `fairlock lease release` \
+             gives it back (`{show}` prints the text of the lease)"
+        ),
+    )
+}
+
+fn named_leases(leases: &[String]) -> String {
+    match leases {
+        [lease] => format!("lease {lease}"),
+        several => format!("leases {}", several.join(", ")),
+    }
 }
 
 pub(crate) async fn delete(options: Delete) -> Result<ExitCode, Failure> {
@@ -86,8 +120,10 @@ pub(crate) async fn delete(options: Delete) -> Result<ExitCode, Failure> {
         DeleteOutcome::NotThere => "the table has no such lock",
         DeleteOutcome::InUse { state } => {
             let by = match (&state.holder, state.waiting) {
-                (Some(holder), 0) => format!("{} has it", holder.owner),
-                (Some(holder), waiting) => format!("{} has it, and {waiting} wait", holder.owner),
+                (Some(holder), 0) => format!("{} has it", output::named(holder)),
+                (Some(holder), waiting) => {
+                    format!("{} has it, and {waiting} wait", output::named(holder))
+                }
                 (None, _) => "a caller is on its way to it".to_owned(),
             };
             return refused(&format!("{by}: nothing was deleted"));
@@ -146,9 +182,12 @@ impl Lock<'_> {
     }
 }
 
+fn holders(state: &LockState) -> impl Iterator<Item = &Participant> {
+    state.holder.iter().chain(&state.sharers)
+}
+
 fn all(state: &LockState) -> impl Iterator<Item = &Participant> {
-    let holders = state.holder.iter().chain(&state.sharers);
-    holders.chain(&state.queue)
+    holders(state).chain(&state.queue)
 }
 
 fn find(state: &LockState, ticket: Ticket) -> Option<&Participant> {
@@ -174,7 +213,7 @@ fn chosen(state: &LockState, ticket: Option<u64>) -> Result<&Participant, Failur
 fn confirm(state: &LockState, place: &Participant) -> Result<(), Failure> {
     question::must_be_answerable(false, "say --yes to break the lock without a question")?;
     let _ = output::print(&output::lock(state, output::now()))?;
-    let (ticket, owner) = (place.ticket, shown(&place.owner));
+    let (ticket, owner) = (place.ticket, output::named(place));
     let question = format!(
         "break ticket {ticket} of {owner}? If it is alive, it may work on for a heartbeat."
     );

@@ -1,20 +1,24 @@
 //! `fairlock lease`: a lock held for a time under a name, which one process takes and another extends or releases.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
+use std::ops::ControlFlow;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use fairlock::{HeldLocks, Lease as Handle, LeaseLock, LockClient};
+use fairlock::{Error, HeldLocks, Lease as Handle, LeaseLock, LockClient, LockState};
 use serde::Serialize;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::interval;
 
 use crate::args::commands::{Lease, LeaseAcquire, LeaseExtend, LeaseRelease, LeaseShow};
-use crate::failure::{Failure, IO, UNFIT, killed_by};
+use crate::failure::{Failure, IO, UNFIT, killed_by, say};
 use crate::local::Purpose;
 use crate::output;
 use crate::place::Place;
+use crate::run::waiting::{ProgressLine, TICK};
 use crate::signals;
-use crate::text::shown;
+use crate::text::{quoted, shown};
 
 /// How long leaving the queue may take when a signal ends this process.
 const PARTING: Duration = Duration::from_secs(2);
@@ -63,33 +67,113 @@ async fn acquire(
             "--id is a name without line breaks: the text of the lease has it, and is one line",
         ));
     }
-    let place = &options.place;
-    let told = |error| Failure::of(&error, place);
-    let opens = place.client(Purpose::Turn, |builder| match &options.owner {
-        Some(owner) => builder.owner(owner),
-        None => builder,
-    });
+    let opens = options
+        .place
+        .client(Purpose::Turn, |builder| match &options.owner {
+            Some(owner) => builder.owner(owner),
+            None => builder,
+        });
     let locks = tokio::select! {
         biased;
         Some(number) = signals.recv() => return Ok(ExitCode::from(killed_by(number))),
         locks = opens => locks?,
     };
+    let taken = taken(&options, &locks, &mut signals).await;
+    locks.shutdown(HeldLocks::Keep, PARTING).await;
+    taken
+}
+
+/// Takes the lease and prints it. A lease whose text cannot be written is of use to nobody, so it is given back.
+async fn taken(
+    options: &LeaseAcquire,
+    locks: &LockClient,
+    signals: &mut UnboundedReceiver<i32>,
+) -> Result<ExitCode, Failure> {
+    let told = |error| Failure::of_permits(&error, &options.place, options.of.permits);
     let take = options.take.unwrap_or(1);
-    let lock = handle(&locks, &options.lock, options.of.permits, take).map_err(told)?;
+    let lock = handle(locks, &options.lock, options.of.permits, take).map_err(told)?;
     let lock = match options.shared {
         true => lock.shared(),
         false => lock,
     };
-    let leased = tokio::select! {
-        biased;
-        Some(number) = signals.recv() => Err(killed_by(number)),
-        leased = lock.acquire_in_turn(&options.id, options.span, options.wait) => Ok(leased),
+    let (picture, lock) = ProgressLine::of_lease(&options.lock, &options.place, lock);
+    // Another process may have the lease already, and have printed it.
+    let takes = async {
+        let is_new = lock.find(&options.id).await?.is_none();
+        let leased = lock.acquire_in_turn(&options.id, options.span, options.wait);
+        Ok::<_, Error>((leased.await?, is_new))
     };
-    locks.shutdown(HeldLocks::Keep, PARTING).await;
-    match leased {
-        Ok(lease) => print(&lease.map_err(told)?, options.json),
-        Err(code) => Ok(ExitCode::from(code)),
+    let (mut takes, mut tick) = (pin!(takes), interval(TICK));
+    let (lease, is_new) = loop {
+        tokio::select! {
+            biased;
+            Some(number) = signals.recv() => return Ok(ExitCode::from(killed_by(number))),
+            leased = &mut takes => break leased.map_err(told)?,
+            _ = tick.tick() => picture.tick(),
+        }
+    };
+    drop(picture);
+    match print_or_fail(&lease, options.json) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(failure) => Err(unprinted(options, locks, &lock, (&lease, is_new), failure).await),
     }
+}
+
+/// Prints the lease. A reader that has gone before it has read the text is a failure too.
+fn print_or_fail(lease: &Handle, json: bool) -> Result<(), Failure> {
+    match output::print_bytes(text_of(lease, json)?.as_bytes())? {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(Failure::unwritten(&ErrorKind::BrokenPipe.into())),
+    }
+}
+
+/// Gives the lease back that could not be printed, unless another process may rely on it: one that asked under the same name.
+async fn unprinted(
+    options: &LeaseAcquire,
+    locks: &LockClient,
+    lock: &LeaseLock,
+    (lease, is_new): (&Handle, bool),
+    failure: Failure,
+) -> Failure {
+    let (name, id) = (shown(lease.lock()), shown(lease.id()));
+    let is_ours = is_new && options.owner.is_none() && is_of_this_process(locks, lease).await;
+    let done = match is_ours {
+        true => lock.release(lease).await.map_err(|error| error.to_string()),
+        false => Err("another process may have it too".to_owned()),
+    };
+    let text = failure.text();
+    let told = match done {
+        Ok(()) => format!("{text}: lease `{id}` of lock `{name}` was given back"),
+        Err(why) => {
+            let show = [
+                "lease show --json --id",
+                &quoted(lease.id()),
+                &quoted(lease.lock()),
+            ]
+            .join(" ");
+            let show = options.place.command(&show);
+            let until = until(lease.expires_at());
+            format!(
+                "{text}: lease `{id}` has lock `{name}` until {until}, and was not given back: {why} (`{show}` prints its text)"
+            )
+        }
+    };
+    Failure::new(failure.code, told)
+}
+
+/// Whether this very process took the lease. Where that is not sure, it did not.
+async fn is_of_this_process(locks: &LockClient, lease: &Handle) -> bool {
+    let Ok(lock) = locks.fair_lock(lease.lock()) else {
+        return false;
+    };
+    let Ok(state) = lock.inspect().await else {
+        return false;
+    };
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    let end = format!("@{host}:{}", std::process::id());
+    let mut holders = state.holder.iter().chain(&state.sharers);
+    holders.any(|holder| holder.ticket == lease.ticket() && holder.owner.ends_with(&end))
 }
 
 /// The leases of a lock, or of permits of a semaphore.
@@ -98,7 +182,7 @@ fn handle(
     name: &str,
     permits: Option<u64>,
     take: u64,
-) -> Result<LeaseLock, fairlock::Error> {
+) -> Result<LeaseLock, Error> {
     match permits {
         Some(total) => locks.semaphore(name, total)?.lease_lock(take),
         None => locks.lease_lock(name),
@@ -106,55 +190,76 @@ fn handle(
 }
 
 async fn extend(options: LeaseExtend) -> Result<ExitCode, Failure> {
-    let place = &options.place;
+    let (place, permits) = (&options.place, options.of.permits);
     let lease = parsed(&options.lease, &options.lock)?;
-    let lock = lock(&options.lock, options.of.permits, place).await?;
+    let lock = lock(&options.lock, permits, place).await?;
     let extended = lock.extend(&lease, options.span).await;
-    print(
-        &extended.map_err(|error| Failure::of(&error, place))?,
-        options.json,
-    )
+    let extended = extended.map_err(|error| Failure::of_permits(&error, place, permits))?;
+    print(&extended, options.json)?;
+    // By this host's clock, for people only.
+    if lease.expires_at() > output::now() + options.span {
+        say(&format!(
+            "lock `{}`: lease `{}` lasts until {} already, and was not made shorter",
+            options.lock,
+            extended.id(),
+            until(extended.expires_at())
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn release(options: LeaseRelease) -> Result<ExitCode, Failure> {
-    let place = &options.place;
+    let (place, permits) = (&options.place, options.of.permits);
     let lease = parsed(&options.lease, &options.lock)?;
-    let lock = lock(&options.lock, options.of.permits, place).await?;
+    let lock = lock(&options.lock, permits, place).await?;
     let released = lock.release(&lease).await;
-    released.map_err(|error| Failure::of(&error, place))?;
+    released.map_err(|error| Failure::of_permits(&error, place, permits))?;
     if options.json {
         let _ = output::print(&output::json_line(&Line::of(&options.lock, Some(&lease)))?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// Shows each lease of the lock. The lock itself tells how many permits it has.
 async fn show(options: LeaseShow) -> Result<ExitCode, Failure> {
-    let told = |error| Failure::of(&error, &options.place);
+    let (name, permits) = (&options.lock, options.of.permits);
+    let told = |error| Failure::of_permits(&error, &options.place, permits);
     let locks = options.place.locks().await?;
-    let lock = handle(&locks, &options.lock, options.of.permits, 1).map_err(told)?;
-    let id = match options.id {
-        Some(id) => Some(id),
-        None => {
-            let lock = locks.fair_lock(&options.lock).map_err(told)?;
-            let state = lock.inspect().await.map_err(told)?;
-            let mut holders = state.holder.iter().chain(&state.sharers);
-            holders.find_map(|holder| holder.lease_id.clone())
+    let lock = locks.fair_lock(name).map_err(told)?;
+    let state = lock.inspect().await.map_err(told)?;
+    let lock = handle(&locks, name, permits.or(state.permits), 1).map_err(told)?;
+    let mut leases = Vec::new();
+    for id in ids(&state, options.id.as_deref()) {
+        // One that has just been released is left out.
+        leases.extend(lock.find(id).await.map_err(told)?);
+    }
+    let text = match &leases[..] {
+        [] if options.json => output::json_line(&Line::of(name, None))?,
+        [] => format!("{}: no such lease has it\n", shown(name)),
+        leases if options.json => {
+            let lines = leases
+                .iter()
+                .map(|lease| output::json_line(&Line::of(name, Some(lease))));
+            lines.collect::<Result<String, Failure>>()?
         }
-    };
-    let lease = match &id {
-        Some(id) => lock.find(id).await.map_err(told)?,
-        None => None,
-    };
-    let text = match &lease {
-        _ if options.json => output::json_line(&Line::of(&options.lock, lease.as_ref()))?,
-        Some(lease) => shown_to_people(lease),
-        None => format!("{}: no such lease has it\n", shown(&options.lock)),
+        leases => leases.iter().map(shown_to_people).collect(),
     };
     let _ = output::print(&text)?;
-    Ok(match lease {
-        Some(_) => ExitCode::SUCCESS,
-        None => ExitCode::from(UNFIT),
+    Ok(match leases.is_empty() {
+        false => ExitCode::SUCCESS,
+        true => ExitCode::from(UNFIT),
     })
+}
+
+/// The names of the leases that have the lock, each once. Only `wanted`, if that is given.
+fn ids<'a>(state: &'a LockState, wanted: Option<&str>) -> Vec<&'a str> {
+    let mut ids: Vec<&str> = Vec::new();
+    for holder in state.holder.iter().chain(&state.sharers) {
+        let id = holder.lease_id.as_deref();
+        let id = id.filter(|id| wanted.is_none_or(|wanted| wanted == *id));
+        ids.extend(id.filter(|id| !ids.contains(id)));
+    }
+    ids
 }
 
 async fn lock(name: &str, permits: Option<u64>, place: &Place) -> Result<LeaseLock, Failure> {
@@ -199,13 +304,16 @@ fn input() -> Result<String, Failure> {
 }
 
 fn print(lease: &Handle, json: bool) -> Result<ExitCode, Failure> {
-    let text = match json {
-        true => output::json_line(&Line::of(lease.lock(), Some(lease)))?,
-        // As it is, because it is for programs.
-        false => format!("{lease}\n"),
-    };
-    let _ = output::print_bytes(text.as_bytes())?;
+    let _ = output::print_bytes(text_of(lease, json)?.as_bytes())?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn text_of(lease: &Handle, json: bool) -> Result<String, Failure> {
+    match json {
+        true => output::json_line(&Line::of(lease.lock(), Some(lease))),
+        // As it is, because it is for programs.
+        false => Ok(format!("{lease}\n")),
+    }
 }
 
 fn shown_to_people(lease: &Handle) -> String {

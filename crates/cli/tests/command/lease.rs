@@ -1,6 +1,14 @@
 //! `fairlock lease`: what one process takes, and another extends and releases.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test waits for a real process beside its server"
+)]
 
 use std::path::Path;
+use std::process::Stdio;
+
+use fairlock_testkit::real_time;
+use fairlock_testkit::wire::place::Place;
 
 use crate::command::{Said, fairlock, said};
 use crate::inspect::schema::documented;
@@ -146,6 +154,172 @@ fn the_lease_that_has_the_lock_is_shown() {
     assert!(documented(WORDS, &none.out)[0]["lease"].is_null());
 }
 
+fn show(home: &Path, rest: &[&str]) -> Said {
+    lease(home, "show", rest)
+}
+
+/// Of a semaphore whose number of permits the command is not told, and of a lock that is shared.
+#[test]
+fn all_leases_of_a_lock_are_shown() {
+    let home = home();
+    let take = |id: &str, rest: &[&str]| {
+        let line = [&["--id", id, "--for", "5m"], rest].concat();
+        lease(home.path(), "acquire", &line)
+            .assert_done()
+            .trim_end()
+            .to_owned()
+    };
+    let texts = ["one", "two"].map(|id| take(id, &["--permits", "3", "s"]));
+    let shown = show(home.path(), &["s"]);
+    for id in ["one", "two"] {
+        let line = format!("s: held as {id} with ticket ");
+        assert!(shown.assert_done().contains(&line), "{shown:?}");
+    }
+    for flags in [&[][..], &["--permits", "3"]] {
+        let json = show(home.path(), &[&["--json"], flags, &["s"]].concat());
+        let lines = documented(WORDS, json.assert_done());
+        let mut found: Vec<_> = lines
+            .iter()
+            .map(|line| line["lease"].as_str().unwrap())
+            .collect();
+        found.sort_by_key(|text| text.ends_with("twos"));
+        assert_eq!(found, texts);
+    }
+    let two = show(home.path(), &["--id", "two", "s"]);
+    assert_eq!(two.assert_done().lines().count(), 2, "{two:?}");
+    show(home.path(), &["--permits", "4", "s"])
+        .assert_refused(64, &["has 3 permits, and --permits says 4"]);
+    for id in ["reads", "reads too"] {
+        take(id, &["--shared", "r"]);
+    }
+    assert_eq!(show(home.path(), &["r"]).assert_done().lines().count(), 4);
+}
+
+#[test]
+fn a_caller_in_the_way_of_which_is_a_lease_is_told_its_name() {
+    let home = home();
+    acquired(home.path(), "build-7");
+    run(home.path(), &["--wait", "none"], &["true"]).assert_refused(75, &["lease \"build-7\" of "]);
+    run(home.path(), &["--quiet", "--wait", "200ms"], &["true"])
+        .assert_refused(75, &["lease \"build-7\" of "]);
+    let waited = run(home.path(), &["--wait", "200ms"], &["true"]);
+    assert!(waited.err.contains("lease `build-7` of "), "{waited:?}");
+    let line = ["delete", "--local", "locks.db", "a"];
+    said(&mut fairlock(home.path(), &line)).assert_refused(75, &["as build-7 has it"]);
+    let line = ["break", "--local", "locks.db", "--yes", "a"];
+    let broken = said(&mut fairlock(home.path(), &line));
+    assert!(broken.err.contains("as build-7: it is free"), "{broken:?}");
+}
+
+/// No process keeps it, so none could give way.
+#[test]
+fn a_lease_is_not_asked_to_give_way_and_its_neighbour_is() {
+    let home = home();
+    let ask = || {
+        let line = ["ask", "--local", "locks.db", "a"];
+        said(&mut fairlock(home.path(), &line))
+    };
+    let text = acquired(home.path(), "build-7");
+    let words = [
+        "lock `a`",
+        "lease `build-7`",
+        "no process keeps",
+        "`fairlock lease show --json a --local locks.db`",
+    ];
+    ask().assert_refused(75, &words);
+    lease(home.path(), "release", &["a", &text]).assert_done();
+    let shared = ["--shared", "--id", "reads", "--for", "5m", "a"];
+    lease(home.path(), "acquire", &shared).assert_done();
+    let script = "$0 ask --local locks.db a";
+    let asked = run(
+        home.path(),
+        &["--shared"],
+        &["sh", "-c", script, env!("CARGO_BIN_EXE_fairlock")],
+    );
+    let words =
+        "asked its holder, which the next heartbeat tells; no process heeds it for lease `reads`\n";
+    assert!(asked.err.contains(words), "{asked:?}");
+}
+
+#[test]
+fn an_extension_that_would_end_earlier_leaves_the_end_and_says_so() {
+    let home = home();
+    let text = acquired(home.path(), "build-7");
+    let mut last = text.clone();
+    for _ in 0..3 {
+        let same = lease(home.path(), "extend", &["--for", "1m", "a", &last]);
+        assert_eq!(same.code, Some(0), "{same:?}");
+        assert!(
+            same.err.contains("lease `build-7` lasts until "),
+            "{same:?}"
+        );
+        assert!(same.err.contains("was not made shorter"), "{same:?}");
+        let end = |text: &str| text.split(' ').nth(3).unwrap().parse::<u64>().unwrap();
+        assert!(end(&same.out) >= end(&last), "{same:?} after {last}");
+        last = same.out.trim_end().to_owned();
+    }
+    lease(home.path(), "extend", &["--for", "10m", "a", &last]).assert_done();
+}
+
+/// Nothing reads the text, and so no step could give the lock back.
+#[test]
+fn a_lease_whose_text_cannot_be_written_is_given_back_unless_another_may_have_it() {
+    let home = home();
+    fn line<'a>(flags: &[&'a str]) -> Vec<&'a str> {
+        let always = ["lease", "acquire", "--local", "locks.db", "--for", "5m"];
+        [&always[..], flags].concat()
+    }
+    let unwritten = |flags: &[&str]| {
+        let full = std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let ended = fairlock(home.path(), &line(flags))
+            .stdout(full)
+            .stderr(Stdio::piped())
+            .spawn();
+        let ended = ended.unwrap().wait_with_output().unwrap();
+        Said {
+            code: ended.status.code(),
+            out: String::new(),
+            err: String::from_utf8(ended.stderr).unwrap(),
+        }
+    };
+    for flags in [
+        &["--id", "x", "a"][..],
+        &["--json", "--id", "x", "a"],
+        &["--wait", "5s", "--id", "x", "a"],
+        &["--permits", "2", "--id", "x", "s"],
+        &["--shared", "--id", "x", "a"],
+    ] {
+        let refused = unwritten(flags);
+        refused.assert_refused(74, &["cannot write the output", "was given back"]);
+        assert_eq!(show(home.path(), &[flags.last().unwrap()]).code, Some(1));
+    }
+    // A pipe whose reader has gone.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ended = fairlock(home.path(), &line(&["--id", "x", "a"]))
+        .stdout(writer)
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(74), "{ended:?}");
+    assert!(is_free(home.path()));
+    // A step that ran before has printed it.
+    let text = acquired(home.path(), "x");
+    let kept = unwritten(&["--id", "x", "a"]);
+    let words = [
+        "another process may have it too",
+        "`fairlock lease show --json --id x a --local locks.db`",
+    ];
+    kept.assert_refused(74, &words);
+    assert_eq!(acquired(home.path(), "x"), text);
+    // So may another process of the same name that has asked at the same time.
+    let kept = unwritten(&["--owner", "ci", "--id", "y", "b"]);
+    kept.assert_refused(74, &["another process may have it too"]);
+    assert_eq!(show(home.path(), &["b"]).code, Some(0));
+}
+
 /// The names of a lock and of a lease may be anything, and neither breaks a line of a terminal.
 #[test]
 fn names_of_any_kind_are_shown_escaped_and_printed_as_they_are() {
@@ -167,7 +341,7 @@ fn a_lease_waits_for_its_turn_and_takes_permits_or_a_share() {
     let waits = ["--id", "after", "--for", "5m", "--wait", "50s", "a"];
     let line = [&["lease", "acquire", "--local", "locks.db"][..], &waits].concat();
     let waiting = fairlock(home.path(), &line)
-        .stdout(std::process::Stdio::piped())
+        .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     crate::run::running::until("a lease waits", || {
@@ -203,4 +377,52 @@ fn a_lease_waits_for_its_turn_and_takes_permits_or_a_share() {
         take(&["--shared", "--id", id, "r"]).assert_done();
     }
     take(&["--id", "writer", "r"]).assert_refused(75, &["`r` was not granted"]);
+}
+
+/// As DynamoDB Local: its answers have no `Date`.
+#[test]
+fn an_engine_without_dates_has_leases_if_this_hosts_clock_is_trusted() {
+    let home = home();
+    real_time(async {
+        let place = Place::dateless().await;
+        let url = place.url().await;
+        let ended = tokio::task::spawn_blocking(move || {
+            let run = |line: &[&str]| {
+                let mut command = fairlock(home.path(), line);
+                command.envs([
+                    ("AWS_REGION", "eu-west-1"),
+                    ("AWS_ACCESS_KEY_ID", "test"),
+                    ("AWS_SECRET_ACCESS_KEY", "test"),
+                    ("FAIRLOCK_TABLE", "locks"),
+                    ("FAIRLOCK_ENDPOINT_URL", &url),
+                ]);
+                said(&mut command)
+            };
+            let acquire = ["lease", "acquire", "--id", "x", "--for", "5m", "a"];
+            run(&acquire).assert_refused(69, &["have no `Date`", "--trust-own-clock"]);
+            let trusted = [&acquire[..], &["--trust-own-clock"]].concat();
+            let text = run(&trusted).assert_done().trim_end().to_owned();
+            let extend = [
+                "lease",
+                "extend",
+                "--for",
+                "10m",
+                "a",
+                &text,
+                "--trust-own-clock",
+            ];
+            run(&extend).assert_done();
+            run(&["lease", "release", "a", &text]).assert_done();
+            // Its supervisor has the same flags.
+            run(&["run", "--trust-own-clock", "a", "--", "true"]).assert_done();
+            let checked = run(&["table", "check", "--trust-own-clock"]);
+            assert!(
+                checked
+                    .out
+                    .contains("keep the clocks of their hosts in step"),
+                "{checked:?}"
+            );
+        });
+        ended.await.unwrap();
+    });
 }

@@ -44,6 +44,25 @@ fn a_lock_is_broken_after_a_yes_and_after_nothing_else() {
     assert_eq!(terminal.home.named("fairlock").len(), 0);
 }
 
+/// As `fairlock run` draws it. Elsewhere the command is silent.
+#[test]
+fn a_lease_that_is_waited_for_shows_who_has_the_lock() {
+    let mut terminal = Terminal::new();
+    let mut holder = held(&terminal.home);
+    let waits = "fairlock lease acquire --local l.db --id x --for 5m --wait 15s a > text";
+    terminal.type_in(waits);
+    terminal.expect("has it, you are next");
+    signal(terminal.home.one("fairlock run").pid, Signal::TERM);
+    let (_, ended) = terminal.prompt();
+    assert_eq!(ended, 0);
+    assert_eq!(code(holder.wait().unwrap()), Some(143));
+    assert!(terminal.home.read("text").starts_with("lease "));
+    let waits = "fairlock lease acquire --local l.db --id y --for 5m --wait 200ms a";
+    assert_eq!(terminal.home.code(&format!("{waits} 2> told")), Some(75));
+    let told = terminal.home.read("told");
+    assert_eq!(told.lines().count(), 1, "{told}");
+}
+
 #[test]
 fn a_command_is_told_that_its_lock_is_asked_for_and_keeps_it() {
     let home = Home::new();
