@@ -152,9 +152,10 @@ Examples:
 
 const PUT_EXAMPLES: &str = "\
 Reads standard input to its end, and then waits for the lock and holds it while it writes. At most \
-64 KB. An input that is closed is refused; `</dev/null` leaves no bytes. Exit codes: 0 if the bytes are written, 75 if the lock was not granted, 76 if it was lost, \
-64 for a wrong command line or too many bytes, 69 if the table cannot be used, 74 if the input \
-cannot be read, 128 + n if signal n ended the wait.
+64 KB. An input that is closed is refused; `</dev/null` leaves no bytes. Exit codes: 0 if the bytes \
+are written, 75 if the lock was not granted, 76 if it was lost, 64 for a wrong command line or too \
+many bytes, 69 if the table cannot be used, 74 if the input cannot be read, 128 + n if signal n \
+ended the wait.
 
 Examples:
   echo 'page 7' | fairlock data put import/7
@@ -272,9 +273,8 @@ Examples:
 
 const EXTEND_EXAMPLES: &str = "\
 Prints the text of the lease as it is now. Never makes a lease shorter: if it lasts longer already, \
-a line on standard error says so. Exit codes: 0 if it was \
-extended, 76 if it no longer has the lock, 64 for a wrong command line, or a text that is no lease \
-of this lock, 69 if the table cannot be used.
+a line on standard error says so. Exit codes: 0 if it was extended, 76 if it no longer has the lock, \
+64 for a wrong command line, or a text that is no lease of this lock, 69 if the table cannot be used.
 
 Examples:
   fairlock lease extend --for 5m deploy/prod \"$lease\"
