@@ -382,9 +382,10 @@ impl Turn {
         now() > self.told + kill_margin(self.lease) / 2
     }
 
-    /// Tells the supervisor a later deadline after a renewal. While the command is stopped without a shell, the deadline stays as it is.
+    /// Tells the supervisor a later deadline after a renewal. While the command is stopped without a shell, the deadline stays as it is. So
+    /// it does when the supervisor has continued the command to end it.
     fn tell_the_deadline(&mut self) {
-        if self.stopped.is_some() && process_tree::is_stopped(self.pid) {
+        if self.stopped.is_some() && (self.is_ended || process_tree::is_stopped(self.pid)) {
             return;
         }
         self.stopped = None;
