@@ -39,6 +39,10 @@ pub(super) fn is_disk_full(file: &Path) -> bool {
 
 fn refusal(file: &Path, needed: &Path) -> Option<String> {
     let refused = accessat(CWD, needed, Access::WRITE_OK, AtFlags::EACCESS).err()?;
+    // The process that had the file open last has closed it since, and SQLite has deleted the two files beside it.
+    if refused == Errno::NOENT && needed != directory_of(&real(file)) {
+        return None;
+    }
     let error = Error::from(refused);
     let what = match needed {
         same if same == file => "it".to_owned(),
