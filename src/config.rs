@@ -528,7 +528,7 @@ mod tests {
     #[test]
     fn every_setting_out_of_range_is_refused() {
         assert!(config(|said| said.slots = 0).is_err());
-        assert!(config(|said| said.slots = 17).is_err());
+        assert!(config(|said| said.slots = 33).is_err());
         assert!(config(|said| said.lease = Duration::ZERO).is_err());
         assert!(config(|said| said.heartbeat = Some(Duration::MAX)).is_err());
         assert!(config(|said| said.request_timeout = Some(Duration::MAX / 4)).is_err());

@@ -64,7 +64,10 @@ impl Exchange {
             ticket: number(&values[":ticket"]).or_else(|| ticket_of(request.key("sk")?)),
             draws: draws(values),
             permits: me(request).and_then(|me| number(&me["permits"])),
-            lease: me(request).and_then(|me| number(&me["lease_ms"]).map(Duration::from_millis)),
+            lease: me(request)
+                .and_then(|me| number(&me["lease_ms"]))
+                .or_else(|| number(&values[":lease"]))
+                .map(Duration::from_millis),
             waits: is_bound_by(request, ":slots_taken"),
             below: number(&values[":end"]),
             keeps: number(&values[":expiry"]).filter(|_: &u64| is_bound_by(request, ":expiry")),

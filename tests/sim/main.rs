@@ -52,7 +52,7 @@ use report::Report;
 use seeds::Trial;
 
 /// How many seeds a run for every change has, and a thorough run.
-const SEEDS: (u64, u64) = (18, 1_000);
+const SEEDS: (u64, u64) = (12, 1_000);
 
 fn of((brief, thorough): (u64, u64)) -> u64 {
     sized(brief, thorough)
@@ -311,7 +311,7 @@ fn a_planted_mistake_of_dates_keeps_out_who_never_waits() {
 }
 
 /// How many seeds of each lie.
-const LIED_TO: (u64, u64) = (2, 25);
+const LIED_TO: (u64, u64) = (1, 25);
 
 #[test]
 fn lies_of_every_notifier_break_no_promise() {

@@ -17,7 +17,7 @@
 //! waiter joins late, is cut off or stands still, it is timely until that renewal is too old, and again from its next renewal. Nothing is
 //! claimed about the time between.
 //!
-//! Nothing is claimed about a place on an item that DynamoDB may delete soon. The same holds for a row that arrived after its ticket was
+//! Nothing is claimed about a hold whose longest time is near, once its host has asked for a shorter lease. Nothing is claimed about a place on an item that DynamoDB may delete soon. The same holds for a row that arrived after its ticket was
 //! voided in a run of gaps. Such a run has one row only, which does not block the late row.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,7 +84,7 @@ pub(super) fn walk<'a>(
     mut judge: impl FnMut(&Queues<'a>, Duration, &'a Event) -> Result<(), String>,
 ) -> Result<(), String> {
     let mut queues = Queues::default();
-    queues.gather_ends(events);
+    queues.gather_ends(plan, events);
     for (at, event) in events {
         match event {
             Event::Exchanged(exchange) => queues.note_exchange(plan, exchange, *at),
@@ -102,7 +102,7 @@ pub(super) fn walk<'a>(
 impl<'a> Queues<'a> {
     /// Gathers, before the walk, when each ticket was given up. A late copy of an enter may bring one nonce a second ticket. Giving the
     /// nonce up gives up both.
-    fn gather_ends(&mut self, events: &'a Events) {
+    fn gather_ends(&mut self, plan: &Plan, events: &'a Events) {
         let mut tickets: BTreeMap<_, BTreeSet<u64>> = BTreeMap::new();
         for exchange in exchanges(events) {
             let lock = exchange.lock.as_str();
@@ -116,7 +116,8 @@ impl<'a> Queues<'a> {
             }
         }
         for exchange in exchanges(events) {
-            if !GIVE_UP.contains(&exchange.verb) || exchange.judges {
+            let ends = GIVE_UP.contains(&exchange.verb) && !exchange.judges;
+            if !ends && !is_to_end_soon(plan, exchange) {
                 continue;
             }
             let lock = exchange.lock.as_str();
@@ -277,6 +278,14 @@ impl<'a> Queues<'a> {
         });
         timely.map(|(_, place)| place)
     }
+}
+
+/// Whether a holder asks for a shorter lease than its host has, because its caller wants it to end soon. It may be passed once that is over.
+fn is_to_end_soon(plan: &Plan, exchange: &Exchange) -> bool {
+    let is_hold = matches!(exchange.verb, "renew hold" | "renew share");
+    let host = plan.hosts.get(exchange.host);
+    let is_shorter = |lease| host.is_some_and(|host| lease < host.lease);
+    is_hold && exchange.lease.is_some_and(is_shorter)
 }
 
 fn exchanges(events: &Events) -> impl Iterator<Item = &Exchange> {

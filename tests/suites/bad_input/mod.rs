@@ -276,7 +276,7 @@ fn a_call_whose_attributes_would_keep_others_from_renewing_is_refused_and_nothin
     virtual_time(async {
         let lab = Lab::new().await;
         let host = lab.host_with(|builder| builder.owner("o".repeat(512)));
-        for (permits, fits) in [(100, true), (120, true), (170, false), (1000, false)] {
+        for (permits, fits) in [(100, true), (102, true), (170, false), (1000, false)] {
             let semaphore = host.locks.semaphore("s", permits).unwrap();
             let semaphore = semaphore.attributes(many_tiny_attributes());
             let before = host.network.counts().requests();

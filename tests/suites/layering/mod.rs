@@ -6,7 +6,7 @@
 
 mod paths;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -277,26 +277,30 @@ fn circle(sources: &BTreeMap<String, String>) -> Option<Vec<String>> {
             .into_iter()
             .filter_map(|path| leads_to(file, &path));
         let others = others.filter(|other| other != module(file));
-        others.collect::<Vec<_>>()
+        others.collect::<BTreeSet<_>>()
     };
-    let mut imports: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    let mut imports: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for (file, text) in sources {
         imports
             .entry(module(file))
             .or_default()
             .extend(named(file, text));
     }
-    imports
-        .keys()
-        .find_map(|module| ring(module, &imports, &mut Vec::new()))
+    let mut followed = BTreeSet::new();
+    let mut modules = imports.keys();
+    modules.find_map(|module| ring(module, &imports, &mut Vec::new(), &mut followed))
 }
 
-/// Follows imports from a module until one leads back to a module on the way.
+/// Follows imports from a module until one leads back to a module on the way. A module that was followed to its end is in no circle.
 fn ring(
     module: &str,
-    imports: &BTreeMap<&str, Vec<String>>,
+    imports: &BTreeMap<&str, BTreeSet<String>>,
     way: &mut Vec<String>,
+    followed: &mut BTreeSet<String>,
 ) -> Option<Vec<String>> {
+    if followed.contains(module) {
+        return None;
+    }
     let is_on_it = way.iter().position(|before| before == module);
     way.push(module.to_owned());
     let found = match is_on_it {
@@ -305,9 +309,12 @@ fn ring(
             .get(module)
             .into_iter()
             .flatten()
-            .find_map(|other| ring(other, imports, way)),
+            .find_map(|other| ring(other, imports, way, followed)),
     };
     way.pop();
+    if found.is_none() {
+        followed.insert(module.to_owned());
+    }
     found
 }
 
