@@ -160,8 +160,10 @@ async fn notices_in_lock(engine: &Engine, kind: LockKind, plant: Planted, some: 
             continue;
         };
         let right = write.apply(item.as_ref());
-        if mistaken.apply(item.as_ref()) != right {
-            return engine.lock(item.as_ref(), &mistaken).await != played(right);
+        if mistaken.apply(item.as_ref()) != right
+            && engine.lock(item.as_ref(), &mistaken).await != played(right)
+        {
+            return true;
         }
     }
     let [brief, thorough] = TRIES_AT_THE_NEEDLESS;
