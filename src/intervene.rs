@@ -60,7 +60,8 @@ impl LockClient {
     /// Removes exactly what was seen, on the condition of its nonce, ticket and beat. If the owner has renewed the place since, or a waiter has
     /// become the holder, the place stays, and the outcome is [`BreakOutcome::Changed`]. The break does not see one case: the last
     /// reader before a first successor may release at that very moment, so that the successor has just become the holder. A later break replaces the reason of an earlier one, which a holder that
-    /// has not renewed since is then not told. A waiter without a slot is told no reason. A waiter that is alive learns of it by its next poll or renewal, and draws another ticket. So does a successor. The callers
+    /// has not renewed since is then not told. A waiter without a slot is told no reason. If its client has other waiters in this queue, one of them may give it a slot until the client
+    /// has read of the break, within a heartbeat. It keeps its turn then. A waiter that is alive learns of it by its next poll or renewal, and draws another ticket. So does a successor. The callers
     /// of a client that form a batch have one place, which goes as a whole. Costs two requests, and four for a waiter without a slot.
     ///
     /// # Cancel safety

@@ -79,6 +79,7 @@ impl Queued {
         let waiter = &self.waiter;
         to.saw(waiter.item(), Some(Prospect::of(waiter)));
         self.membership.shows(&waiter.row);
+        to.inner.rows_are_void(&to.name, waiter.void_rows());
         // A place whose turn has come must not be turned away from it.
         match waiter.place() {
             0 => Ok(()),

@@ -33,6 +33,7 @@ use crate::offer::Offer;
 use crate::slots::{Ended, Slots};
 use crate::store::{Attempt, Failure, RetryPolicy, Store};
 use crate::telemetry::ReleaseOutcome;
+use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::item::{At, LockItem, TicketRow};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::PollSchedule;
@@ -225,6 +226,15 @@ impl ClientInner {
     pub(crate) fn waits(&self, name: &LockName, ticket: Ticket, attempt: &Attempt) -> Membership {
         let Attempt { nonce, tickets, .. } = *attempt;
         self.directory.waits(name, ticket, nonce, tickets)
+    }
+
+    /// Notes rows that were read as void, with the nonces of their waiters.
+    pub(crate) fn rows_are_void(
+        &self,
+        name: &LockName,
+        rows: impl Iterator<Item = (Ticket, Nonce)>,
+    ) {
+        self.directory.are_void(name, rows);
     }
 
     /// The first rows behind the slots, as far as they are of this client.

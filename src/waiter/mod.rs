@@ -13,9 +13,9 @@ use crate::place_id::PlaceId;
 use crate::reclaim;
 use crate::snapshot::{self, Snapshot};
 use crate::store::{Attempt, Failure, RetryPolicy, Store, Timed, Write};
-use fairlock_protocol::entry::Entry;
+use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::gaps::Gaps;
-use fairlock_protocol::item::{ItemPosition, LockItem, TicketRow};
+use fairlock_protocol::item::{ItemPosition, LockItem, RowState, TicketRow};
 use fairlock_protocol::lease::{EntryLocation, LivenessTracker, RenewalHistory};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::PollSchedule;
@@ -239,6 +239,15 @@ impl Waiter {
                 judged => judged,
             }
         }
+    }
+
+    /// The void rows that the newest poll has read, with the nonces of their waiters.
+    pub(crate) fn void_rows(&self) -> impl Iterator<Item = (Ticket, Nonce)> {
+        let rows = self.snapshot.rows.iter();
+        rows.filter_map(|row| match row.state {
+            RowState::Void(nonce) => Some((row.ticket, nonce?)),
+            RowState::Waiting(_) => None,
+        })
     }
 
     /// Adds rows that are known without a read: those of this client, if they reach from the slots to this waiter.

@@ -230,8 +230,14 @@ impl History {
     }
 }
 
-/// The turns, and the faults of whole hosts, for people.
+/// The turns, and the faults of whole hosts, for people. With `FAIRLOCK_SIM_TICKET=N`, all that was sent for that ticket or shows it.
 pub(crate) fn story(events: &[(Duration, Event)]) -> String {
+    if let Ok(ticket) = std::env::var("FAIRLOCK_SIM_TICKET") {
+        let told = events
+            .iter()
+            .map(|(at, event)| format!("{at:?}: {event:?}\n"));
+        return told.filter(|line| line.contains(&ticket)).collect();
+    }
     let queues = events.iter().filter_map(|(at, event)| match event {
         Event::Granted {
             host, lock, ticket, ..

@@ -89,7 +89,7 @@ fn the_promises_hold_of_every_seed() {
 }
 
 /// Seeds that once failed because of a fault of the product, which has been repaired.
-const MENDED: [u64; 3] = [20_001_620, 30_002_321, 30_004_248];
+const MENDED: [u64; 4] = [20_001_620, 30_002_321, 30_004_248, 1_071];
 
 #[test]
 fn the_promises_hold_of_seeds_that_broke_them_once() {

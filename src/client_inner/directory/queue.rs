@@ -40,7 +40,7 @@ enum Own {
     #[default]
     Unseen,
     Waits(Entry),
-    /// The waiter leaves with its ticket, whatever becomes of its requests.
+    /// The waiter leaves with its ticket, whatever becomes of its requests. Or another place of this client has read that the row is void.
     Leaves,
 }
 
@@ -205,6 +205,25 @@ impl Directory {
             && let Some(own) = queue.waiting.get_mut(&first)
         {
             own.ask(item);
+        }
+    }
+
+    /// Notes rows that a place of this client has read as void, with the nonces of their waiters. A waiter of this client learns of that by its
+    /// next renewal. Until then no other place of the client gives it a slot by what it showed before.
+    pub(in crate::client_inner) fn are_void(
+        &self,
+        name: &LockName,
+        rows: impl Iterator<Item = (Ticket, Nonce)>,
+    ) {
+        let mut state = self.state();
+        let Some(Known { queue, .. }) = state.locks.get_mut(name) else {
+            return;
+        };
+        for (ticket, nonce) in rows {
+            let own = queue.waiting.get_mut(&ticket);
+            if let Some(own) = own.filter(|own| own.nonce == nonce) {
+                own.row = Own::Leaves;
+            }
         }
     }
 

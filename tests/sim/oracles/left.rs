@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::Events;
+use super::broken::Broken;
 use crate::exchange::Answer;
 use crate::history::Event;
 
 pub(super) fn check(events: &Events) -> Result<(), String> {
+    let broken = Broken::of(events);
     let mut left = BTreeMap::new();
     for (at, event) in events {
         let Event::Exchanged(exchange) = event else {
@@ -16,7 +18,10 @@ pub(super) fn check(events: &Events) -> Result<(), String> {
         if let (Some(ticket), "leave", Answer::Ok) =
             (exchange.ticket, exchange.verb, exchange.answer)
         {
-            left.entry((lock, ticket)).or_insert(*at);
+            // A waiter that an operator breaks may have its slot by its own client, until that has seen the break.
+            if !broken.is(lock, ticket, *at) {
+                left.entry((lock, ticket)).or_insert(*at);
+            }
         }
         let mut places = exchange.shown.iter().flat_map(|shown| shown.places());
         let is_back = |ticket| {
