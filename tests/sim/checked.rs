@@ -30,7 +30,7 @@ pub(crate) async fn create_table(engine: &Engine) {
 }
 
 /// Writes once. The caller may give up before the answer comes, and then the write is still under way. A caller that believes in its hold
-/// must not be refused, unless an operator may have broken its hold, or moved it on the lock's item by a change of the permits.
+/// must not be refused. Where there is an operator it may be: its hold may be broken, or moved on the lock's item by a change of the permits.
 pub(crate) async fn write(world: &World, host: &Host, guard: &LockGuard) {
     let Ok(check) = guard.check_item() else {
         return;

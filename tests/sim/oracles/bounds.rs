@@ -1,4 +1,4 @@
-//! A hold ends when its caller's longest time is over. Nobody else has the lock beside it before its shortest time is over, or before the
+//! A hold ends when its caller's longest time is over. No other caller has the lock beside it before its shortest time is over, or before the
 //! grace after its loss is.
 //!
 //! Each of these times is counted by the caller's clock, which may run at another rate. The shortest time is claimed only of a hold whose

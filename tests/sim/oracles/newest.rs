@@ -1,7 +1,7 @@
 //! Each hold has its own nonce. A late copy of an enter may bring a nonce back, but no caller believes in that hold. While it stands there,
 //! nothing is applied that was sent for the hold before it.
 //!
-//! One case is allowed: an operator broke the first hold before its client had an answer, so that no caller has ever believed in it.
+//! This case is allowed: an operator broke the first hold before its client had an answer, so that no caller has ever believed in it.
 
 use std::collections::BTreeMap;
 

@@ -39,7 +39,7 @@ pub(crate) enum Order {
     /// Of a holder of two permits and one of the other, before a caller that waits for one permit.
     BreakShare(usize),
     Ask,
-    /// One more permit, where all are taken and a caller waits for one.
+    /// Another permit, where all are taken and a caller waits for one.
     More,
     /// A single permit, where one is taken.
     Fewer,

@@ -168,7 +168,7 @@ impl Stage {
         stage
     }
 
-    /// One more client, and the box through which it is notified.
+    /// Another client, and the box through which it is notified.
     fn single(&self) -> (Host, Option<PostBox>) {
         let own = self.post.as_ref().map(Post::notifier);
         (single(&self.lab, own.clone()), own)

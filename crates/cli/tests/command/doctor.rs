@@ -138,7 +138,7 @@ fn as_a_user(home: &Home, line: &str) -> Said {
     said(&mut command)
 }
 
-/// One finding says what is in the way, and no other repeats it.
+/// A single finding says what is in the way, and no other repeats it.
 #[test]
 fn a_file_that_this_user_may_not_write_is_one_problem() {
     let home = Home::with_table();
