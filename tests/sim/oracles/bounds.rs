@@ -9,7 +9,7 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 use super::Events;
-use super::broken::Broken;
+use super::broken::{Broken, MostPermits};
 use crate::history::{Bounded, End, Event, Share};
 
 /// The clock of a host runs at a rate within this share of the right one, and timers round up.
@@ -110,7 +110,7 @@ impl<'a> Kept<'a> {
 
     /// Whether a hold with this share cannot be had beside it, of which so many permits are left.
     fn excludes(&self, share: Share, left: u64, most: u64) -> bool {
-        left == self.of.share.of || share.is_alone() || left + share.permits > most.max(share.of)
+        left == self.of.share.of || share.is_alone() || left + share.permits > most
     }
 }
 
@@ -124,8 +124,9 @@ fn kept<'a>(
     // With when it was granted, and how many permits of it are left.
     let mut holds: BTreeMap<usize, (&Bounded, Duration, u64)> = BTreeMap::new();
     let mut kept: Vec<(Kept<'a>, u64)> = Vec::new();
-    let mut resized: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut permits = MostPermits::default();
     for (at, event) in events {
+        permits.note(event);
         match event {
             Event::Bounded(of) => _ = holds.insert(of.hold, (of, *at, of.share.permits)),
             // Permits that are given back before the shortest time is over are free once it is.
@@ -139,10 +140,6 @@ fn kept<'a>(
                 });
                 ended.iter().for_each(|(it, _)| begins(it));
                 kept.extend(ended);
-            }
-            Event::Resizes { lock, permits } => {
-                let most = resized.entry(lock).or_default();
-                *most = (*most).max(*permits);
             }
             Event::GivenUp { host, lock, ticket } => kept.retain(|(kept, _)| {
                 let of = kept.of;
@@ -158,7 +155,7 @@ fn kept<'a>(
                     *at < kept.until && !broken.is(&kept.of.lock, kept.of.ticket, *at)
                 });
                 let mut of_lock = kept.iter().filter(|(kept, _)| kept.of.lock == *lock);
-                let most = resized.get(lock.as_str()).copied().unwrap_or_default();
+                let most = permits.of(lock, *share);
                 let early = of_lock.find(|(kept, left)| kept.excludes(*share, *left, most));
                 if let Some((kept, _)) = early {
                     let (of, until) = (kept.of.ticket, kept.until);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Events;
-use crate::history::Event;
+use crate::history::{Event, Share};
 
 /// Broken places by lock and newest ticket: the first ticket, and when the break was asked for.
 #[derive(Default)]
@@ -38,6 +38,25 @@ impl<'a> Broken<'a> {
         let mut from = self.0.range((lock, ticket)..=(lock, u64::MAX));
         let place = from.next();
         place.is_some_and(|(_, (first, since))| *first <= ticket && *since <= at)
+    }
+}
+
+/// The largest number of permits that an operator has asked for, of each lock.
+#[derive(Default)]
+pub(super) struct MostPermits<'a>(BTreeMap<&'a str, u64>);
+
+impl<'a> MostPermits<'a> {
+    pub(super) fn note(&mut self, event: &'a Event) {
+        if let Event::Resizes { lock, permits } = event {
+            let most = self.0.entry(lock).or_default();
+            *most = (*most).max(*permits);
+        }
+    }
+
+    /// How many permits a lock may have, of which this share was had.
+    pub(super) fn of(&self, lock: &str, share: Share) -> u64 {
+        let asked_for = self.0.get(lock).copied();
+        asked_for.unwrap_or_default().max(share.of)
     }
 }
 

@@ -7,15 +7,16 @@
 use std::collections::BTreeMap;
 
 use super::Events;
-use super::broken::Broken;
+use super::broken::{Broken, MostPermits};
 use crate::history::{Event, Share};
 
 pub(super) fn check(events: &Events) -> Result<(), String> {
     let broken = Broken::of(events);
     // Lock, ticket and share of each hold.
     let mut inside: BTreeMap<usize, (&str, u64, Share)> = BTreeMap::new();
-    let mut resized: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut permits = MostPermits::default();
     for (at, event) in events {
+        permits.note(event);
         match event {
             Event::Granted {
                 hold,
@@ -28,17 +29,13 @@ pub(super) fn check(events: &Events) -> Result<(), String> {
                 let others = others.filter(|(_, other, _)| !broken.is(lock, *other, *at));
                 let others: Vec<_> = others.collect();
                 let shares = others.iter().map(|(.., share)| *share);
-                let most = resized.get(lock.as_str()).copied().unwrap_or_default();
-                if !fits(*share, shares, most.max(share.of)) && !broken.is(lock, *ticket, *at) {
+                let most = permits.of(lock, *share);
+                if !fits(*share, shares, most) && !broken.is(lock, *ticket, *at) {
                     return Err(format!(
                         "{at:?}: {ticket} has {share:?} of {lock} while {others:?} believe that they do"
                     ));
                 }
                 inside.insert(*hold, (lock, *ticket, *share));
-            }
-            Event::Resizes { lock, permits } => {
-                let most = resized.entry(lock).or_default();
-                *most = (*most).max(*permits);
             }
             Event::Keeps { hold, permits } => {
                 let keeps = |(.., share): &mut (_, _, Share)| share.permits = *permits;

@@ -25,7 +25,7 @@ pub(super) fn check(plan: &Plan, events: &Events) -> Result<(), String> {
         else {
             return Ok(());
         };
-        let most = queues.most(lock, *share);
+        let most = queues.permits.of(lock, *share);
         let is_passed = |place: &&Place| match place.has(*ticket) {
             true => place.host != *host,
             false => place.ticket < *ticket && place.excludes(*share, most),
@@ -56,7 +56,7 @@ pub(crate) fn compared(plan: &Plan, events: &Events) -> u64 {
             ..
         } = event
         {
-            let most = queues.most(lock, *share);
+            let most = queues.permits.of(lock, *share);
             let later = in_queue(queues, lock, at)
                 .filter(|place| *ticket < place.first && place.excludes(*share, most));
             compared += later.count() as u64;

@@ -23,6 +23,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::broken::MostPermits;
 use super::{Events, broken};
 use crate::exchange::{Answer, Exchange};
 use crate::history::{Event, Share};
@@ -71,8 +72,8 @@ pub(super) struct Queues<'a> {
     drawn: BTreeMap<(&'a str, u64), u64>,
     /// When a join was first sent.
     joining: BTreeMap<(&'a str, &'a str), Duration>,
-    /// The largest number of permits that an operator has asked for.
-    resized: BTreeMap<&'a str, u64>,
+    /// How many permits the locks may have.
+    pub(super) permits: MostPermits<'a>,
     /// When a host first sent that it gives up a ticket.
     given_up: BTreeMap<(&'a str, usize, u64), Duration>,
 }
@@ -86,13 +87,9 @@ pub(super) fn walk<'a>(
     let mut queues = Queues::default();
     queues.gather_ends(plan, events);
     for (at, event) in events {
-        match event {
-            Event::Exchanged(exchange) => queues.note_exchange(plan, exchange, *at),
-            Event::Resizes { lock, permits } => {
-                let most = queues.resized.entry(lock).or_default();
-                *most = (*most).max(*permits);
-            }
-            _ => {}
+        queues.permits.note(event);
+        if let Event::Exchanged(exchange) = event {
+            queues.note_exchange(plan, exchange, *at);
         }
         judge(&queues, *at, event)?;
     }
@@ -260,12 +257,6 @@ impl<'a> Queues<'a> {
             // The join was not answered.
             self.begin(plan, exchange, exchange.sent, Some(at));
         }
-    }
-
-    /// How many permits a lock may have, of which this share was had.
-    pub(super) fn most(&self, lock: &str, share: Share) -> u64 {
-        let resized = self.resized.get(lock).copied();
-        resized.unwrap_or_default().max(share.of)
     }
 
     /// The places that are timely at a lock now, and have not been given up.
