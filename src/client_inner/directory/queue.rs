@@ -215,6 +215,11 @@ impl Directory {
         name: &LockName,
         rows: impl Iterator<Item = (Ticket, Nonce)>,
     ) {
+        let mut rows = rows.peekable();
+        // As after most polls.
+        if rows.peek().is_none() {
+            return;
+        }
         let mut state = self.state();
         let Some(Known { queue, .. }) = state.locks.get_mut(name) else {
             return;
