@@ -23,7 +23,7 @@ pub(crate) fn hold(options: Hold) -> Result<ExitCode, Failure> {
     let command = ["/proc/self/exe", "holder"].into_iter().chain(form);
     run::run(Run {
         claim: options.claim,
-        grace: None,
+        kill_after: None,
         command: command.map(Into::into).collect(),
         place: options.place,
     })

@@ -291,7 +291,7 @@ pub(crate) struct Run {
 
     /// How long the command has between SIGTERM and SIGKILL when the lock is about to be lost [default: a sixth of the lease, or of --max-hold if that is shorter]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub(crate) grace: Option<Duration>,
+    pub(crate) kill_after: Option<Duration>,
 
     /// The command and its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]

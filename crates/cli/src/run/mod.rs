@@ -51,13 +51,13 @@ const NO_WAIT: Duration = Duration::from_secs(2);
 const AFTERWARDS: Duration = Duration::from_millis(250);
 
 pub(crate) fn run(options: Run) -> Result<ExitCode, Failure> {
-    let grace = check(&options)?;
+    let kill_after = check(&options)?;
     nesting::check(&options.claim, &options.place)?;
     // Before any other thread runs, so that no other thread receives the signals.
     let signals = signals::catch()?;
     let ended = crate::on_runtime(async {
         let exporter = Exporter::start(options.claim.metrics.as_ref()).await?;
-        exporter.beside(turn(options, grace, signals)).await
+        exporter.beside(turn(options, kill_after, signals)).await
     })?;
     Ok(ended.exit())
 }
@@ -92,7 +92,7 @@ fn check(options: &Run) -> Result<Duration, Failure> {
             "--also names too many locks: a command holds at most {MOST_LOCKS}"
         )));
     }
-    let grace = options.grace.unwrap_or(shortest / 6);
+    let kill_after = options.kill_after.unwrap_or(shortest / 6);
     if lease < MIN_LEASE {
         return Err(Failure::misuse(format!(
             "--lease {lease:?} is too short to end a command in: at least {MIN_LEASE:?}"
@@ -103,22 +103,22 @@ fn check(options: &Run) -> Result<Duration, Failure> {
             "--max-hold {shortest:?} is too short to end a command in: at least {MIN_LEASE:?}"
         )));
     }
-    if grace > shortest / 3 && shortest < lease {
+    if kill_after > shortest / 3 && shortest < lease {
         return Err(Failure::misuse(format!(
-            "--grace {grace:?} must be at most a third of --max-hold {shortest:?}: the command has the rest"
+            "--kill-after {kill_after:?} must be at most a third of --max-hold {shortest:?}: the command has the rest"
         )));
     }
-    if grace > lease / 3 {
+    if kill_after > lease / 3 {
         return Err(Failure::misuse(format!(
-            "--grace {grace:?} must be at most a third of --lease {lease:?}: renewals have the rest"
+            "--kill-after {kill_after:?} must be at most a third of --lease {lease:?}: renewals have the rest"
         )));
     }
-    Ok(grace)
+    Ok(kill_after)
 }
 
 async fn turn(
     options: Run,
-    grace: Duration,
+    kill_after: Duration,
     mut signals: UnboundedReceiver<Caught>,
 ) -> Result<Ended, Failure> {
     let came = now();
@@ -171,11 +171,13 @@ async fn turn(
             _ => PARTING,
         };
         let over = match waited {
-            Ok(holds) => match turn::begin(&options, &holds, grace, &mut supervisor_handle).await {
-                Ok(Some(begun)) => break (locks, holds, begun),
-                Ok(None) => None,
-                Err(failure) => Some(Over::Refused(failure)),
-            },
+            Ok(holds) => {
+                match turn::begin(&options, &holds, kill_after, &mut supervisor_handle).await {
+                    Ok(Some(begun)) => break (locks, holds, begun),
+                    Ok(None) => None,
+                    Err(failure) => Some(Over::Refused(failure)),
+                }
+            }
             Err(over) => Some(over),
         };
         locks.shutdown(HeldLocks::Release, parting).await;

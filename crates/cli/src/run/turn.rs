@@ -51,7 +51,7 @@ pub(super) struct Turn {
     lease: Duration,
     /// The longest hold that the user allows.
     max_hold: Option<Duration>,
-    grace: Duration,
+    kill_after: Duration,
     /// The exit code if the lock is lost.
     lost_code: u8,
     /// The process number of the command, once it runs.
@@ -92,7 +92,7 @@ pub(super) struct Begun {
     /// The first report about it. `None` if the supervisor was killed.
     pub(super) report: Option<Report>,
     deadline: Deadline,
-    grace: Duration,
+    kill_after: Duration,
     file: Option<Known>,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct Begun {
 pub(super) async fn begin(
     options: &Run,
     holds: &Holds,
-    grace: Duration,
+    kill_after: Duration,
     supervisor_handle: &mut SupervisorHandle,
 ) -> Result<Option<Begun>, Failure> {
     let lock = &options.claim.lock;
@@ -118,7 +118,7 @@ pub(super) async fn begin(
     ];
     // Before the command can delete the file.
     let file = options.place.local.as_deref().and_then(Known::of);
-    let deadline = deadline(holds, options.claim.shortest_hold(), grace);
+    let deadline = deadline(holds, options.claim.shortest_hold(), kill_after);
     let environment = variables.map(|(name, value)| (name.to_owned(), value));
     let start = Order::Start {
         deadline,
@@ -130,7 +130,7 @@ pub(super) async fn begin(
         Answer::Begun(report) => Some(Begun {
             report,
             deadline,
-            grace,
+            kill_after,
             file,
         }),
     })
@@ -174,7 +174,7 @@ impl Turn {
             tick: interval(beat),
             lease: claim.shortest_hold(),
             max_hold: claim.max_hold,
-            grace: begun.grace,
+            kill_after: begun.kill_after,
             lost_code: claim.lost_exit_code,
             in_danger: None,
             requests: vec![None; holds.guards().len()],
@@ -294,9 +294,9 @@ impl Turn {
 
     fn lose(&mut self, loss: Loss) {
         self.loss = Some(loss);
-        let grace = AT_ONCE.min(self.grace);
-        self.told = self.told.min(now() + grace);
-        self.supervisor_handle.tell(&Order::End(grace));
+        let soon = AT_ONCE.min(self.kill_after);
+        self.told = self.told.min(now() + soon);
+        self.supervisor_handle.tell(&Order::End(soon));
     }
 
     fn check_the_file(&mut self) {
@@ -389,7 +389,7 @@ impl Turn {
             return;
         }
         self.stopped = None;
-        let deadline = deadline(&self.holds, self.lease, self.grace);
+        let deadline = deadline(&self.holds, self.lease, self.kill_after);
         if self.loss.is_none() && deadline.kill > self.told + self.lease / 100 {
             self.told = deadline.kill;
             self.is_ended = false;
@@ -478,8 +478,8 @@ impl Turn {
     async fn end_unguarded(&mut self) {
         process_tree::signal(Signal::TERM);
         process_tree::signal(Signal::CONT);
-        let deadline = deadline(&self.holds, self.lease, self.grace);
-        let kill = deadline.kill.min(now() + self.grace);
+        let deadline = deadline(&self.holds, self.lease, self.kill_after);
+        let kill = deadline.kill.min(now() + self.kill_after);
         while !process_tree::members().is_empty() && now() < kill {
             sleep(Duration::from_millis(10)).await;
         }
@@ -617,12 +617,12 @@ fn kill_margin(lease: Duration) -> Duration {
     (lease / 20).max(KILLING_TAKES.min(lease / 8))
 }
 
-/// Sets the deadlines. The kill comes by the margin before the end of the lease, so that the command is gone by then. SIGTERM comes `grace`
+/// Sets the deadlines. The kill comes by the margin before the end of the lease, so that the command is gone by then. SIGTERM comes `kill_after`
 /// before the kill.
-fn deadline(holds: &Holds, lease: Duration, grace: Duration) -> Deadline {
+fn deadline(holds: &Holds, lease: Duration, kill_after: Duration) -> Deadline {
     let kill = (now() + holds.remaining()).saturating_sub(kill_margin(lease));
     Deadline {
-        term: kill.saturating_sub(grace),
+        term: kill.saturating_sub(kill_after),
         kill,
     }
 }

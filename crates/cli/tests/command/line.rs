@@ -176,7 +176,7 @@ const SENSELESS: [(&[&str], &[&str]); 62] = [
     (&["run"], &["--take", "2"]),
     (&["run"], &["--permits=-1"]),
     (&["run"], &["--permits", "some"]),
-    (&["hold"], &["--grace", "2s"]),
+    (&["hold"], &["--kill-after", "2s"]),
     (&["hold"], &["--wait", "5"]),
     (&["hold"], &["--json=yes"]),
     (&["data", "put"], &["--wait", "0s"]),
@@ -195,11 +195,11 @@ const SENSELESS: [(&[&str], &[&str]); 62] = [
     (&["run"], &["--wait"]),
     (&["run"], &["--lease", "0s"]),
     (&["run"], &["--lease", "0"]),
-    (&["run"], &["--grace", "0.0"]),
+    (&["run"], &["--kill-after", "0.0"]),
     (&["run"], &["--lease", "forever"]),
     (&["run"], &["--lease", "30"]),
-    (&["run"], &["--grace", "0s"]),
-    (&["run"], &["--grace", "x"]),
+    (&["run"], &["--kill-after", "0s"]),
+    (&["run"], &["--kill-after", "x"]),
     (&["run"], &["--conflict-exit-code", "256"]),
     (&["run"], &["--conflict-exit-code=-1"]),
     (&["run"], &["--conflict-exit-code", "none"]),
@@ -287,7 +287,7 @@ fn a_wait_that_makes_no_sense_is_told_what_would() {
         told.contains("none nor infinite") && told.contains("90s"),
         "{told}"
     );
-    for flag in ["--wait", "--lease", "--grace"] {
+    for flag in ["--wait", "--lease", "--kill-after"] {
         let told = run(&["run", flag, "60", "a", "--", "true"]);
         assert_misuse(&told, &["60 what? Say 60s, or 60m"]);
     }

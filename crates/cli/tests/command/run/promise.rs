@@ -84,7 +84,7 @@ fn a_killed_fairlock_takes_everything_its_command_started_with_it() {
 #[test]
 fn a_killed_fairlock_is_not_waited_for() {
     let home = home();
-    let lease = ["--lease", "10m", "--grace", "100ms"];
+    let lease = ["--lease", "10m", "--kill-after", "100ms"];
     let running = Running::start(home.path(), &lease, FAMILY);
     let family = family(&running);
     let waits = Running::start(home.path(), &lease, "touch never");
@@ -255,7 +255,11 @@ fn delete_lock(home: &Path) {
 fn a_command_that_heeds_the_warning_has_its_grace() {
     let home = home();
     let script = "trap 'echo saved; exit 0' TERM; echo $$ > command; while :; do sleep 0.05; done";
-    let running = Running::start(home.path(), &["--lease", "3s", "--grace", "1s"], script);
+    let running = Running::start(
+        home.path(),
+        &["--lease", "3s", "--kill-after", "1s"],
+        script,
+    );
     let command = running.pid_in("command");
     running.signal(Signal::STOP);
     until("the command to end", || !is_alive(command));

@@ -211,8 +211,8 @@ fn a_setting_that_makes_no_sense_is_refused_and_nothing_runs() {
     for (flags, words) in [
         (&["--lease", "500ms"][..], ["--lease", "1s"]),
         (
-            &["--lease", "30s", "--grace", "11s"],
-            ["--grace", "--lease"],
+            &["--lease", "30s", "--kill-after", "11s"],
+            ["--kill-after", "--lease"],
         ),
         (&["--lease", "25h"], ["lease", "one day"]),
         (&["--owner", ""], ["owner", "512"]),
