@@ -1,6 +1,6 @@
 //! What a lock carries from holder to holder: bytes on its item.
 
-use crate::client_inner::ClientInner;
+use crate::client_state::ClientInner;
 use crate::config::MAX_DATA;
 use crate::error::{Error, Invalid};
 use crate::guard::LockGuard;

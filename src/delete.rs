@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::client::LockClient;
-use crate::client_inner::ClientInner;
+use crate::client_state::ClientInner;
 use crate::error::Error;
 use crate::name::LockName;
 use crate::state::LockState;

@@ -1,6 +1,6 @@
 //! The guard of a held lock: until the lock is released, dropped, or lost.
 
-mod parts;
+mod permits;
 
 use std::fmt;
 use std::future::Future;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::stream::Stream;
 use tokio::sync::oneshot;
 
-use crate::client_inner::{ClientHandle, Holding, Released, STANDSTILL};
+use crate::client_state::{ClientHandle, Holding, Released, STANDSTILL};
 use crate::config::unusable;
 use crate::error::{Closed, Error, LockLost, LossReason};
 use crate::events::{self, HoldEvent};
@@ -24,7 +24,7 @@ use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
 
-use parts::Part;
+use permits::Part;
 
 /// A held lock, whose lease is renewed in the background until the guard is released, dropped, or lost.
 ///

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::stream::{self, Stream, StreamExt};
 
 use crate::client::LockClient;
-use crate::client_inner::ClientInner;
+use crate::client_state::ClientInner;
 use crate::error::Error;
 use crate::lock::FairLock;
 use crate::state::LockState;

@@ -133,7 +133,7 @@ mod background;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod client;
-mod client_inner;
+mod client_state;
 mod clock;
 mod config;
 mod counter;
@@ -142,7 +142,7 @@ mod delete;
 mod error;
 mod events;
 mod exit;
-mod fence;
+mod fencing;
 mod guard;
 mod heartbeat;
 mod hold;
@@ -175,7 +175,7 @@ mod store;
 mod sweep;
 mod table;
 mod telemetry;
-mod versioned;
+mod versioned_table;
 mod wait;
 mod waiter;
 mod watch;
@@ -190,7 +190,7 @@ pub use events::HoldEvent;
 pub use fairlock_embedded as embedded;
 pub use fairlock_protocol::numeral::ParseTicketError;
 pub use fairlock_protocol::ticket::Ticket;
-pub use fence::{Fence, Fenceable};
+pub use fencing::{Fence, Fenceable};
 pub use guard::LockGuard;
 pub use intervene::BreakOutcome;
 pub use leader::{Candidate, LeadershipEvent, ResignHandle};
@@ -210,7 +210,7 @@ pub use sweep::{IdleLocks, SweepOptions, SweepReport, Sweeper, TableSweepReport}
 pub use table::{EncryptionKey, Finding, Severity, TableOptions, TableReport, TableSetting};
 #[cfg(feature = "metrics")]
 pub use telemetry::metric_buckets;
-pub use versioned::{
+pub use versioned_table::{
     Change, Item, UpdateError, UpdateOutcome, Version, VersionedTable, VersionedTableBuilder,
 };
 pub use wait::RecordWait;

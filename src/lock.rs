@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use call::Call;
 
-use crate::client_inner::{ClientHandle, READS, Refused, Sought, WaitObserver};
+use crate::client_state::{ClientHandle, READS, Refused, Sought, WaitObserver};
 use crate::config::{SHARERS, unusable};
 use crate::error::{Closed, Error, Invalid, LockLost};
 use crate::guard::LockGuard;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt};
 
-use crate::client_inner::ClientInner;
+use crate::client_state::ClientInner;
 use crate::config;
 use crate::error::{Closed, Error};
 use crate::lock::FairLock;

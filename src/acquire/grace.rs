@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Acquisition;
 use super::turns::{Done, tell};
-use crate::client_inner::{GiveBack, outcome};
+use crate::client_state::{GiveBack, outcome};
 use crate::hold::{GraceAfterLoss, Hold};
 use crate::slots::Ended;
 use fairlock_protocol::moment::Moment;

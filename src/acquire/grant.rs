@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Acquisition;
-use crate::client_inner::{Departure, Refused};
+use crate::client_state::{Departure, Refused};
 use crate::hold::Hold;
 use crate::store::{Attempt, Timed, Write};
 use fairlock_protocol::item::{Footing, ItemPosition, LockItem};

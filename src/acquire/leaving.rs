@@ -9,7 +9,7 @@ use futures::FutureExt;
 use futures::future::join_all;
 
 use crate::background::Task;
-use crate::client_inner::{ClientInner, Departure};
+use crate::client_state::{ClientInner, Departure};
 use crate::name::LockName;
 
 type Leaves = Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -1,6 +1,6 @@
 //! The task of a place, from its first request to its last. The task removes whatever it wrote; what it cannot remove lapses with its lease.
 
-mod course;
+mod driver;
 mod grace;
 mod grant;
 mod leaving;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::background::{Listed, Open};
-use crate::client_inner::{Batch, Claim, ClientInner, Departure, DoorwayTurn, Prospect, Refused};
+use crate::client_state::{Batch, Claim, ClientInner, Departure, DoorwayTurn, Prospect, Refused};
 use crate::error::LossReason;
 use crate::hold::Hold;
 use crate::name::LockName;
@@ -26,7 +26,7 @@ use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
-use course::{Course, End};
+use driver::{Course, End};
 use leaving::Leaving;
 use outage::Doublings;
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client_inner::{Batch, ClientInner, Trouble};
+use crate::client_state::{Batch, ClientInner, Trouble};
 use crate::name::LockName;
 use crate::store::{News, Reach};
 use fairlock_protocol::moment::Moment;

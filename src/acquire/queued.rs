@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Acquisition;
 use crate::background::Task;
-use crate::client_inner::{Departure, Membership, Prospect, Refused};
+use crate::client_state::{Departure, Membership, Prospect, Refused};
 use crate::exit::Exit;
 use crate::hold::{self, Hold};
 use crate::slots::Taken;

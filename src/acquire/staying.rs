@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Acquisition;
 use super::turns::{Done, tell};
-use crate::client_inner::{GiveBack, outcome};
+use crate::client_state::{GiveBack, outcome};
 use crate::hold::Hold;
 use crate::hold_bounds;
 use crate::slots::Ended;

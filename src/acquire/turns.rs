@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Acquisition;
 use crate::background::Task;
-use crate::client_inner::{ClientInner, GiveBack, GivenBack, Holding, Refused, alone};
+use crate::client_state::{ClientInner, GiveBack, GivenBack, Holding, Refused, alone};
 use crate::error::LossReason;
 use crate::heartbeat;
 use crate::hold::{Hold, HoldStatus};

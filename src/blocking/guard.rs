@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::thread::ClientThread;
 use crate::error::{Error, Invalid, LockLost};
-use crate::fence::Fence;
+use crate::fencing::Fence;
 use crate::guard;
 use crate::lease_lock::Lease;
 use crate::run::RunOutcome;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::acquire;
-use crate::client_inner::{ClientHandle, ClientInner};
+use crate::client_state::{ClientHandle, ClientInner};
 use crate::clock::Clock;
 #[cfg(feature = "metrics")]
 use crate::config::LockLabel;

@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::background::{Job, Task};
-use crate::client_inner::ClientHandle;
+use crate::client_state::ClientHandle;
 use crate::config::SHARERS;
 use crate::error::{Error, Invalid};
 use crate::lease_lock::LeaseLock;

@@ -1,7 +1,7 @@
 //! What went wrong, sorted by what the caller must do.
 
+mod display;
 mod loss;
-mod shown;
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -10,9 +10,9 @@ use std::time::{Duration, SystemTime};
 pub use fairlock_protocol::problem::ItemProblem;
 use fairlock_protocol::ticket::Ticket;
 
+pub(crate) use display::Chain;
+use display::Said;
 pub use loss::{LockLost, LossReason};
-pub(crate) use shown::Chain;
-use shown::Said;
 
 /// The cause of an error, such as the SDK's own error.
 pub(crate) type Source = Box<dyn StdError + Send + Sync>;

@@ -1,7 +1,7 @@
 //! Leadership for as long as a lock is held: a candidate stands in the queue, leads, loses the lock or resigns, and stands again.
 
+mod backoff;
 mod resignation;
-mod rests;
 
 use std::fmt;
 use std::future::{Future, pending};
@@ -23,8 +23,8 @@ use crate::state::Outage;
 use crate::wait::RecordWait;
 use fairlock_protocol::ticket::Ticket;
 
+use backoff::Rests;
 use resignation::Resigned;
-use rests::Rests;
 
 pub use resignation::ResignHandle;
 

@@ -1,15 +1,15 @@
 //! A lock that a name holds for a time, across processes: nothing runs in the background.
 
+mod acquire;
 mod guards;
 mod handle;
-mod take;
 
 use std::fmt;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::client_inner::{ClientHandle, READS};
+use crate::client_state::{ClientHandle, READS};
 use crate::config::unusable;
 use crate::error::{Error, Invalid, LossReason};
 use crate::hold;

@@ -7,7 +7,7 @@ use std::task::Poll;
 use tokio::sync::oneshot::error::RecvError;
 
 use super::FairLock;
-use crate::client_inner::{AnswerReceiver, Batch, Caller, Claim, ClientInner, Holding, Refused};
+use crate::client_state::{AnswerReceiver, Batch, Caller, Claim, ClientInner, Holding, Refused};
 use crate::guard::LockGuard;
 use crate::offer::Granted;
 use crate::telemetry::Origin;

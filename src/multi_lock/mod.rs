@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::background::Task;
 use crate::client::LockClient;
-use crate::client_inner::{ClientHandle, STANDSTILL};
+use crate::client_state::{ClientHandle, STANDSTILL};
 use crate::error::{Closed, Error, Invalid, LockLost};
 use crate::guard::LockGuard;
 use crate::hold;

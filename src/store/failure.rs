@@ -17,7 +17,7 @@ use crate::telemetry::RequestOutcome;
 
 use super::codec::Item;
 use super::exchange::Failed;
-use super::hindrance::{Hindrance, Misconfigured};
+use super::unreachable::{Hindrance, Misconfigured};
 
 /// A request that brought no usable answer.
 #[derive(Debug)]

@@ -2,29 +2,29 @@
 //!
 //! A verb is a single attempt with a time-out. Trying again is [`Store::retry`], in one place for all.
 
+mod access_denied;
 mod attempt;
-mod broom;
+mod batch_delete;
 #[cfg(feature = "metrics")]
 mod capacity;
 mod check;
 mod codec;
 mod data;
 mod date;
-mod dating;
-mod denials;
 mod draw;
 mod exchange;
 mod failure;
 mod front_end;
-mod hindrance;
+mod item_budget;
 mod lock_item;
 mod probe;
-mod reach;
+mod reachability;
 mod request;
 mod retry_policy;
-mod room;
 mod rows;
 mod scan;
+mod stamp;
+mod unreachable;
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -46,20 +46,20 @@ use fairlock_protocol::pace::ThrottleBackoff;
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::Dating;
 
+use access_denied::Denials;
 pub(crate) use attempt::Attempt;
 use codec::{Item, text};
 use date::ServerClock;
-pub(crate) use dating::lacks_a_date;
-use denials::Denials;
 pub(crate) use exchange::ask;
 pub(crate) use failure::{Failure, Kind, Refusal, answered, refusal};
+pub(crate) use item_budget::{check_room, most_permits};
 pub(crate) use lock_item::{LeaseTerm, Wish};
 pub(crate) use probe::Operation;
-pub(crate) use reach::{News, Reach};
+pub(crate) use reachability::{News, Reach};
 pub(crate) use retry_policy::{Limit, RetryPolicy};
-pub(crate) use room::{check_room, most_permits};
 pub(crate) use rows::{Cursor, Page};
 pub(crate) use scan::ScanPlace;
+pub(crate) use stamp::lacks_a_date;
 
 /// A place that a process took with its first request, before any answer told the time, is renewed this soon. Without a date,
 /// callers that do not wait could never tell that it is dead.

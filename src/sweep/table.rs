@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::background::{Job, Task};
-use crate::client_inner::{ClientHandle, ClientInner};
+use crate::client_state::{ClientHandle, ClientInner};
 use crate::error::{Error, Invalid};
 use crate::name::LockName;
 use crate::store::{Failure, RetryPolicy, ScanPlace};

@@ -2,7 +2,7 @@
 
 mod keep;
 mod notified;
-mod overlap;
+mod overlapping_polls;
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub(crate) struct Waiter {
     /// The watermark, up to which every ticket is settled or on the lock item, and since when this waiter has seen it there.
     watermark: (Ticket, Moment),
     /// A poll that was sent before the last one was answered.
-    ahead: Option<overlap::Sent>,
+    ahead: Option<overlapping_polls::Sent>,
     /// When the rows were last read and watched.
     rows_read: Option<Moment>,
     /// The row was found void: the ticket will be granted only if it got a slot before.

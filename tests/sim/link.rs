@@ -12,7 +12,7 @@ use crate::exchange::{Answer, Exchange};
 use crate::faults::{LATEST, Rates, Tally};
 use crate::plan::HostPlan;
 use fairlock::embedded::Signal;
-use fairlock_testkit::post::PostBox;
+use fairlock_testkit::datagram_network::PostBox;
 use fairlock_testkit::verbs::verb;
 
 /// The state of a whole host.

@@ -45,7 +45,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use doom::Remains;
 use fairlock_testkit::effort::{is_thorough, sampled, sized};
-use fairlock_testkit::liar::LIES;
+use fairlock_testkit::lying_notifier::LIES;
 use history::Event;
 use mutation::Mutation;
 use report::Report;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fairlock::embedded::Latency;
-use fairlock_testkit::liar::Lie;
-use fairlock_testkit::post::PostFaults;
+use fairlock_testkit::datagram_network::PostFaults;
+use fairlock_testkit::lying_notifier::Lie;
 use fastrand::Rng;
 
 use crate::faults::Rates;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use fairlock_testkit::liar::Lie;
-use fairlock_testkit::post::PostFaults;
+use fairlock_testkit::datagram_network::PostFaults;
+use fairlock_testkit::lying_notifier::Lie;
 
 use crate::link::WrongFor;
 use crate::mischief::Kind;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fairlock::{IdleLocks, RecordWait, SweepOptions};
 
-use fairlock_testkit::post::Post;
+use fairlock_testkit::datagram_network::Post;
 
 use crate::call::Call;
 use crate::faults::{Counts, DUPLICATE_WITHIN, LATEST};

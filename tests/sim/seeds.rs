@@ -12,9 +12,9 @@ use crate::mutation::Mutation;
 use crate::oracles::{Violation, judge};
 use crate::plan::Plan;
 use crate::run::{Run, run};
-use fairlock_testkit::liar::Lie;
+use fairlock_testkit::datagram_network::PostFaults;
+use fairlock_testkit::lying_notifier::Lie;
 use fairlock_testkit::panics::{count_panics, panics};
-use fairlock_testkit::post::PostFaults;
 
 /// The longest real time for one seed, however much virtual time passes in it.
 const BOUND: Duration = Duration::from_secs(180);

@@ -10,8 +10,8 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Network};
 use fairlock::{Clock, LockClient, Notifier, PlaceId, RandomSource, TableOptions};
-use fairlock_testkit::liar::Liar;
-use fairlock_testkit::post::{Post, PostBox};
+use fairlock_testkit::datagram_network::{Post, PostBox};
+use fairlock_testkit::lying_notifier::Liar;
 use fastrand::Rng;
 use tokio::task::JoinHandle;
 

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use fairlock_testkit::program::{Ended, Run, example};
+use fairlock_testkit::child_process::{Ended, Run, example};
 
 /// What an example says, all of it. It must end well and complain of nothing.
 fn said(name: &str) -> Vec<String> {

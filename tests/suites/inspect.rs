@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::{Error, HeldLocks, LockState, RecordWait, Stage};
+use fairlock_testkit::datagram_network::Post;
 use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
-use fairlock_testkit::post::Post;
 use fairlock_testkit::virtual_time;
 use futures::{StreamExt, TryStreamExt};
 

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use fairlock::embedded::{Fault, Faults, Latency, When};
 use fairlock::{Candidate, Error, HeldLocks, LeadershipEvent, LockGuard, LossReason, Ticket};
+use fairlock_testkit::child_process::example;
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
-use fairlock_testkit::program::example;
 use fairlock_testkit::{real_time, virtual_time};
 use futures::{FutureExt, poll};
 use tokio::sync::{mpsc, oneshot};

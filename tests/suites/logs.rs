@@ -8,8 +8,8 @@ use std::future::pending;
 use std::time::Duration;
 
 use fairlock::embedded::{Fault, Faults, When};
+use fairlock_testkit::captured_log::said;
 use fairlock_testkit::lab::{Lab, acquire, cut_off, waits};
-use fairlock_testkit::said::said;
 use fairlock_testkit::verbs::meets;
 use tokio::time::sleep;
 use tracing::Level;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::RecordWait;
-use fairlock_testkit::keys::{OF_LOCKS, create_table};
+use fairlock_testkit::keyed_tables::{OF_LOCKS, create_table};
 use fairlock_testkit::lab::{Host, Lab};
 use fairlock_testkit::virtual_time;
 use tokio::time::{Instant, sleep};

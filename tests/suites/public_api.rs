@@ -370,7 +370,9 @@ fn listed(of: &Crate) -> String {
 }
 
 fn snapshot(of: &Crate) -> PathBuf {
-    home().join("tests/api").join(format!("{}.txt", of.name))
+    home()
+        .join("tests/public_api")
+        .join(format!("{}.txt", of.name))
 }
 
 /// The first line in which two texts differ.

@@ -20,7 +20,7 @@ use fairlock::{
     Clock, EncryptionKey, Error, Finding, Invalid, LockClient, RandomSource, Severity,
     TableOptions, TableSetting,
 };
-use fairlock_testkit::said::said;
+use fairlock_testkit::captured_log::said;
 use fairlock_testkit::{real_time, virtual_time};
 use tracing::Level;
 

@@ -12,8 +12,8 @@ use fairlock::{
 };
 use tokio::time::sleep;
 
+use fairlock_testkit::sweep_fixture::*;
 use fairlock_testkit::virtual_time;
-use fairlock_testkit::world::*;
 
 // ---------------------------------------------------------------------------------------------------------------
 // Unused locks

@@ -16,9 +16,9 @@ use fairlock::{
     Clock, Error, Finding, HeldLocks, LockClient, LockClientBuilder, RandomSource, RecordWait,
     Severity, TableOptions,
 };
-use fairlock_testkit::keys::create_table;
+use fairlock_testkit::datagram_network::Post;
+use fairlock_testkit::keyed_tables::create_table;
 use fairlock_testkit::lab::{Lab, acquire, waits};
-use fairlock_testkit::post::Post;
 use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
-use fairlock_cli::contest::causes::told;
+use fairlock_cli::contention::error_chain::told;
 
 /// The command was used wrongly: EX_USAGE.
 const USAGE: u8 = 64;

@@ -5,9 +5,9 @@ use fairlock::{Clock, LockClient, LockClientBuilder, TableOptions};
 
 use crate::cloud;
 use crate::failure::Failure;
-use crate::local::{self, Purpose};
-use crate::meter::Meter;
+use crate::local_file::{self, Purpose};
 use crate::place::Place;
+use crate::request_meter::Meter;
 
 impl Place {
     /// Returns a client with these flags and the library's defaults.
@@ -33,7 +33,7 @@ impl Place {
     ) -> Result<LockClient, Failure> {
         let is_to_come = purpose == Purpose::Inspect && self.is_to_come();
         let dynamodb = match is_to_come {
-            true => local::nothing_yet()?,
+            true => local_file::nothing_yet()?,
             false => self.opened(purpose).await?,
         };
         let makes_a_table = match self.local {
@@ -78,13 +78,13 @@ impl Place {
 
     /// Whether the locks are in a file that the first turn makes. Until then no lock is held there.
     pub(crate) fn is_to_come(&self) -> bool {
-        self.local.as_deref().is_some_and(local::is_to_come)
+        self.local.as_deref().is_some_and(local_file::is_to_come)
     }
 
     /// Opens the file, or DynamoDB.
     async fn opened(&self, purpose: Purpose) -> Result<Client, Failure> {
         match &self.local {
-            Some(file) => local::open(file, purpose).await,
+            Some(file) => local_file::open(file, purpose).await,
             None => self.dynamodb().await,
         }
     }

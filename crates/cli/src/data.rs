@@ -12,7 +12,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::args::commands::{Data, DataGet, DataTurn};
 use crate::failure::{Failure, IO, UNFIT, killed_by, say};
-use crate::local::Purpose;
+use crate::local_file::Purpose;
 use crate::output;
 use crate::place::Place;
 use crate::run::nesting;

@@ -8,7 +8,7 @@ use fairlock::{Error, Finding, ItemProblem};
 use crate::failure::{Failure, LOST, MISUSE, NOT_GRANTED, UNAVAILABLE, deepest};
 use crate::output::OF_A_LOCK;
 use crate::place::Place;
-use crate::remedy;
+use crate::table_advice;
 use crate::text::quoted;
 
 impl Failure {
@@ -102,7 +102,9 @@ fn explain(error: &Error, place: &Place) -> String {
             source,
             ..
         } => match (source.downcast_ref::<Finding>(), answer(source.as_ref())) {
-            (Some(finding), _) => format!("{}: {}", place.name(), remedy::reason(finding, place)),
+            (Some(finding), _) => {
+                format!("{}: {}", place.name(), table_advice::reason(finding, place))
+            }
             (None, Some(said)) => refused(format!("table `{table}` refuses {verb}: {said}"), place),
             (None, None) => refused(text, place),
         },

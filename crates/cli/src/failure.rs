@@ -5,7 +5,7 @@ use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::teller;
+use crate::stderr_thread;
 use crate::text::shown;
 
 /// Exit codes. They follow sysexits.h where it has a name for the case.
@@ -59,7 +59,7 @@ impl Failure {
 
     /// Prints the failure, and returns its exit code.
     pub(crate) fn tell(&self) -> ExitCode {
-        say_within(&self.text, teller::AT_LAST);
+        say_within(&self.text, stderr_thread::AT_LAST);
         ExitCode::from(self.code)
     }
 }
@@ -71,11 +71,11 @@ pub(crate) fn killed_by(signal: i32) -> u8 {
 
 /// Prints one line on standard error. A missing reader is no error.
 pub(crate) fn say(text: &str) {
-    say_within(text, teller::SOON);
+    say_within(text, stderr_thread::SOON);
 }
 
 fn say_within(text: &str, span: Duration) {
-    teller::say(format!("fairlock: {}\n", shown(text)), span);
+    stderr_thread::say(format!("fairlock: {}\n", shown(text)), span);
 }
 
 /// Follows the sources to the first cause. The recursion ends because each cause is an error of its own.

@@ -11,7 +11,7 @@ use crate::args::{Ask, Break, Delete, Resize};
 use crate::failure::{Failure, NOT_GRANTED, say};
 use crate::output::{self, called};
 use crate::place::Place;
-use crate::question;
+use crate::prompt;
 use crate::text::{quoted, shown};
 
 /// How often the place is looked at again that was renewed between the look and the write.
@@ -211,13 +211,13 @@ fn chosen(state: &LockState, ticket: Option<u64>) -> Result<&Participant, Failur
 
 /// Shows the place, and asks whether to break it.
 fn confirm(state: &LockState, place: &Participant) -> Result<(), Failure> {
-    question::must_be_answerable(false, "say --yes to break the lock without a question")?;
+    prompt::must_be_answerable(false, "say --yes to break the lock without a question")?;
     let _ = output::print(&output::lock(state, output::now()))?;
     let (ticket, owner) = (place.ticket, output::named(place));
     let question = format!(
         "break ticket {ticket} of {owner}? If it is alive, it may work on for a heartbeat."
     );
-    match question::asks(&question) {
+    match prompt::asks(&question) {
         true => Ok(()),
         false => Err(Failure::new(NOT_GRANTED, "nothing was broken")),
     }

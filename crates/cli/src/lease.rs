@@ -13,7 +13,7 @@ use tokio::time::interval;
 
 use crate::args::commands::{Lease, LeaseAcquire, LeaseExtend, LeaseRelease, LeaseShow};
 use crate::failure::{Failure, IO, UNFIT, killed_by, say};
-use crate::local::Purpose;
+use crate::local_file::Purpose;
 use crate::output;
 use crate::place::Place;
 use crate::run::waiting::{ProgressLine, TICK};

@@ -11,6 +11,7 @@ compile_error!(
 mod args;
 mod bench;
 mod cloud;
+mod command_line;
 mod completions;
 mod connect;
 mod data;
@@ -22,25 +23,24 @@ mod hold;
 mod intervene;
 mod ipc;
 mod lease;
-mod line;
-mod local;
+mod local_file;
 mod ls;
-mod meter;
 mod metrics;
 mod notify;
 mod output;
 mod place;
 mod process_tree;
-mod question;
-mod remedy;
+mod prompt;
+mod request_meter;
 mod run;
 mod serve;
 mod show;
 mod signals;
+mod stderr_thread;
 mod supervisor;
 mod sweep;
 mod table;
-mod teller;
+mod table_advice;
 mod text;
 #[cfg(feature = "top")]
 mod top;
@@ -58,7 +58,7 @@ use failure::Failure;
 const FILES: usize = 18;
 
 fn main() -> ExitCode {
-    let args = match line::read() {
+    let args = match command_line::read() {
         Ok(args) => args,
         Err(error) => return args::refuse(&error),
     };
@@ -89,7 +89,7 @@ fn main() -> ExitCode {
         Command::Supervisor(options) => supervisor::guard(options),
     });
     let code = ended.unwrap_or_else(|failure| failure.tell());
-    teller::finish();
+    stderr_thread::finish();
     code
 }
 
@@ -109,7 +109,9 @@ fn log() {
     if asked {
         let log = tracing_subscriber::fmt().with_env_filter(EnvFilter::from_default_env());
         let is_seen = std::io::stderr().is_terminal();
-        log.with_writer(|| teller::Log).with_ansi(is_seen).init();
+        log.with_writer(|| stderr_thread::Log)
+            .with_ansi(is_seen)
+            .init();
     }
 }
 

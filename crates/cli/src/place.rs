@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use clap::Args;
 use fairlock_cli::flags;
 
-use crate::local;
+use crate::local_file;
 use crate::text::quoted;
 
 const TRUST_OWN_CLOCK: &str = "\
@@ -103,7 +103,7 @@ impl Place {
     pub(crate) fn identity(&self) -> String {
         let variable = |name| std::env::var(name).unwrap_or_default();
         let place = match (&self.local, &self.endpoint_url) {
-            (Some(file), _) => local::real(file).to_string_lossy().into_owned(),
+            (Some(file), _) => local_file::real(file).to_string_lossy().into_owned(),
             (None, Some(url)) => url.clone(),
             (None, None) => {
                 let names = ["AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION"];
@@ -127,7 +127,7 @@ impl Place {
     /// Explains what has become of the file of locks, and what to do about it. Returns `None` if the error has another cause.
     pub(crate) fn explained(&self, said: &str) -> Option<String> {
         let file = self.local.as_ref()?;
-        let remedy = local::remedy(file, said)?;
+        let remedy = local_file::remedy(file, said)?;
         Some(format!("cannot use {}: {remedy}", file.display()))
     }
 

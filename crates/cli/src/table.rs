@@ -6,10 +6,10 @@ use fairlock::{EncryptionKey, Finding, TableOptions, TableReport};
 
 use crate::args::{Check, Create, Settings, Table};
 use crate::failure::{Failure, UNFIT};
-use crate::local::{self, Purpose};
+use crate::local_file::{self, Purpose};
 use crate::output;
 use crate::place::Place;
-use crate::remedy;
+use crate::table_advice;
 use crate::text::shown;
 
 pub(crate) async fn table(what: Table) -> Result<ExitCode, Failure> {
@@ -81,7 +81,7 @@ fn is_of_creation(finding: &Finding) -> bool {
 
 async fn check(options: &TableOptions, place: &Place) -> Result<ExitCode, Failure> {
     if place.is_to_come() {
-        if let Some(why) = place.local.as_deref().and_then(local::obstacle) {
+        if let Some(why) = place.local.as_deref().and_then(local_file::obstacle) {
             let text = format!("{}: no turn can make it: {why}", place.name());
             return Err(Failure::new(UNFIT, text));
         }
@@ -107,5 +107,5 @@ fn told(report: &TableReport, place: &Place) -> String {
 }
 
 fn line(finding: &Finding, place: &Place) -> String {
-    shown(&remedy::told(finding, place)) + "\n"
+    shown(&table_advice::told(finding, place)) + "\n"
 }

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::keys;
+use crate::keyed_tables;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
@@ -37,7 +37,7 @@ pub fn number(value: u64) -> AttributeValue {
 
 /// Makes the table of things.
 pub async fn create_table(client: &Client) {
-    keys::create_table(client, "things", &keys::OF_LOCKS).await;
+    keyed_tables::create_table(client, "things", &keyed_tables::OF_LOCKS).await;
 }
 
 /// From then on the engine deletes expired items when it is told to.

@@ -7,8 +7,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::keys::{OF_LOCKS, create_table};
-use crate::reads::Reads;
+use crate::consistent_reads::Reads;
+use crate::keyed_tables::{OF_LOCKS, create_table};
 use aws_sdk_dynamodb::types::{AttributeValue, TimeToLiveSpecification};
 use fairlock::embedded::{Engine, Faults, Network};
 use fairlock::{Clock, LockClient, LockClientBuilder, LockGuard, RandomSource, RecordWait};

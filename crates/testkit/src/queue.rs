@@ -17,8 +17,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::post::Post;
-use crate::traffic::{Counter, Sent, Traffic};
+use crate::datagram_network::Post;
+use crate::request_counts::{Counter, Sent, Traffic};
 
 /// When the queue starts, in seconds since 1970.
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);

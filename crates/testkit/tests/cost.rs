@@ -17,7 +17,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::RecordWait;
 use fairlock_testkit::cost::{Constants, QueueCost, TurnCost};
 use fairlock_testkit::queue::{Build, Items, QueueSetup, Site};
-use fairlock_testkit::traffic::Counter;
+use fairlock_testkit::request_counts::Counter;
 use fairlock_testkit::virtual_time;
 
 const MS: Duration = Duration::from_millis(1);

@@ -22,7 +22,7 @@ use fairlock::{
     Error, Invalid, ItemProblem, LockClient, LockClientBuilder, RecordWait, TableOptions,
 };
 use fairlock_testkit::http;
-use fairlock_testkit::keys::create_table;
+use fairlock_testkit::keyed_tables::create_table;
 use fairlock_testkit::lab::{Host, Lab, acquire, waits};
 use fairlock_testkit::{real_time, virtual_time};
 use tokio::time::Instant;

@@ -12,7 +12,7 @@ use fairlock::embedded::{Engine, Fault, Network, When};
 use fairlock::{Error, LockClient, RecordWait};
 
 use super::{WAITS, refusal};
-use fairlock_testkit::keys::create_table;
+use fairlock_testkit::keyed_tables::create_table;
 use fairlock_testkit::lab::{Host, Lab};
 use fairlock_testkit::virtual_time;
 

@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::blocking::LockClient;
 use fairlock::embedded::Engine;
 use fairlock::{Error, Invalid, Lease, RecordWait, TableOptions};
-use fairlock_testkit::keys::{OF_LOCKS, create_table};
+use fairlock_testkit::keyed_tables::{OF_LOCKS, create_table};
 use fairlock_testkit::{blocking, real_time};
 
 use super::{LONG, MS, Table, lock};

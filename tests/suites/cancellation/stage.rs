@@ -23,8 +23,8 @@ use tokio::time::{Instant, timeout};
 use super::caller::{asks, caller, leases};
 use super::fate::{Client, Fate};
 use super::scene::{ALL, Act, Besides, Event, Scene, Who};
+use fairlock_testkit::datagram_network::{Post, PostBox};
 use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off};
-use fairlock_testkit::post::{Post, PostBox};
 use fairlock_testkit::verbs::verb;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -19,8 +19,8 @@ use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Instant, advance, timeout};
 
 use super::stage::single;
+use fairlock_testkit::datagram_network::Post;
 use fairlock_testkit::lab::{Host, Lab, acquire, waits};
-use fairlock_testkit::post::Post;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The two request time-outs after which a guard is given back, and a few polls.

@@ -15,7 +15,7 @@ use fairlock_protocol::write::{Expressions, LockWrite, RowChange, RowWrite};
 use super::rows::TICKET;
 use super::some::Few;
 use super::{http, stored};
-use fairlock_testkit::keys::{OF_LOCKS, create_table};
+use fairlock_testkit::keyed_tables::{OF_LOCKS, create_table};
 
 const TABLE: &str = "differential";
 const TTL: &str = "expires_at";

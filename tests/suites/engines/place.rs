@@ -17,10 +17,10 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use fairlock_testkit::consistent_reads::Reads;
 use fairlock_testkit::effort::{is_thorough, sampled};
 use fairlock_testkit::http;
 use fairlock_testkit::lab::{EPOCH, Host};
-use fairlock_testkit::reads::Reads;
 use fairlock_testkit::tamper::{Item, Table, held_in_slot, successors};
 use fairlock_testkit::{real_time, virtual_time};
 

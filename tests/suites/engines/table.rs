@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::ScalarAttributeType::{N, S};
 use fairlock::{EncryptionKey, Error, Finding, TableOptions, TableSetting};
 
 use super::place::Place;
-use fairlock_testkit::keys::{OF_LOCKS, create_table};
+use fairlock_testkit::keyed_tables::{OF_LOCKS, create_table};
 
 pub(crate) async fn a_table_is_made_once_and_found_fit(place: &Place) {
     let locks = place.host().locks;

@@ -11,8 +11,8 @@ use fairlock::{Change, Fence, Item as Attributes, Ticket, UpdateError, Version, 
 use futures::future::join_all;
 
 use super::place::{Place, SHORT};
+use fairlock_testkit::ambiguous_endings::first;
 use fairlock_testkit::lab::acquire;
-use fairlock_testkit::mishaps::first;
 use fairlock_testkit::tamper::Table;
 
 fn text(text: &str) -> AttributeValue {

@@ -16,7 +16,7 @@ use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType};
 use fairlock::{Fence, Item, Ticket};
 
-use fairlock_testkit::keys::create_table;
+use fairlock_testkit::keyed_tables::create_table;
 use fairlock_testkit::lab::Lab;
 
 /// The item's table, behind a network without faults.

@@ -14,8 +14,8 @@ mod recipes;
 
 use aws_sdk_dynamodb::types::{Delete, Put, TransactWriteItem, Update};
 use fairlock::{Fence, Ticket};
+use fairlock_testkit::child_process::example;
 use fairlock_testkit::effort::sized;
-use fairlock_testkit::program::example;
 use fairlock_testkit::virtual_time;
 use history::{Writes, counted};
 use items::*;

@@ -62,10 +62,10 @@ const LAYERS: [(&str, &[&str]); 4] = [
             "acquire",
             "blocking",
             "client",
-            "client_inner",
+            "client_state",
             "data",
             "events",
-            "fence",
+            "fencing",
             "guard",
             "inspect",
             "leader",
@@ -81,7 +81,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
             "delete",
             "intervene",
             "resize",
-            "versioned",
+            "versioned_table",
             "watch",
             "lib",
         ],
@@ -95,7 +95,14 @@ const PEERS: [(&str, &str); 2] = [("heartbeat", "hold"), ("waiter", "reclaim")];
 const UPWARDS: [(&str, &str); 1] = [("config", "clock")];
 
 /// The modules that may name the SDK.
-const SDK_DOORS: [&str; 6] = ["store", "table", "client", "fence", "size", "versioned"];
+const SDK_DOORS: [&str; 6] = [
+    "store",
+    "table",
+    "client",
+    "fencing",
+    "size",
+    "versioned_table",
+];
 
 #[test]
 fn imports_point_down_only() {
@@ -126,7 +133,7 @@ const DOORS: [(&str, &[&str]); 13] = [
     ("std::time::Instant", &["clock"]),
     (
         "tokio::runtime",
-        &["background", "blocking", "client", "clock", "client_inner"],
+        &["background", "blocking", "client", "clock", "client_state"],
     ),
     ("tokio::spawn", &[]),
     ("tokio::task", &["blocking", "notify"]),
@@ -140,7 +147,7 @@ const DOORS: [(&str, &[&str]); 13] = [
 const METHODS: [(&str, &[&str]); 4] = [
     (
         ".spawn(",
-        &["background", "acquire", "blocking", "client_inner", "sweep"],
+        &["background", "acquire", "blocking", "client_state", "sweep"],
     ),
     (".spawn_blocking(", &[]),
     (".spawn_local(", &[]),

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use fairlock::embedded::{Fault, Faults, When};
 use fairlock::{Error, HeldLocks, RecordWait};
+use fairlock_testkit::datagram_network::Post;
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
-use fairlock_testkit::post::Post;
 use fairlock_testkit::verbs::meets;
 use futures::future::join_all;
 use scrape::scrape;

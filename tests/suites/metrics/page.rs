@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 use fairlock::embedded::{Fault, Faults};
 use fairlock::{RecordWait, TableOptions};
+use fairlock_testkit::datagram_network::Post;
 use fairlock_testkit::lab::{Lab, acquire, cut_off, waits};
-use fairlock_testkit::post::Post;
 use fairlock_testkit::verbs::meets;
 use futures::StreamExt;
 use serde_json::Value;
 
 use super::scrape::{Scrape, scrape};
 use super::{SECOND, not_granted};
-use crate::book::root;
+use crate::docs_links::root;
 
 /// A metric as the page has it: its type, and the values of each of its labels. No values mean any.
 #[derive(Debug, PartialEq, Eq)]

@@ -13,10 +13,10 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, Faults, Latency, Network, When};
 use fairlock::{LockClient, Notifier, RandomSource, RecordWait};
+use fairlock_testkit::datagram_network::{Post, PostBox, PostFaults};
 use fairlock_testkit::effort::{sampled, sized};
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
-use fairlock_testkit::liar::{LIES, Liar, Lie};
-use fairlock_testkit::post::{Post, PostBox, PostFaults};
+use fairlock_testkit::lying_notifier::{LIES, Liar, Lie};
 use fairlock_testkit::virtual_time;
 use tokio::time::Instant;
 

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::bank::*;
 use super::steps::*;
-use fairlock_testkit::mishaps::{applied_unseen, first, lost_unseen};
+use fairlock_testkit::ambiguous_endings::{applied_unseen, first, lost_unseen};
 use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);

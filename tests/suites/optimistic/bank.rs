@@ -14,7 +14,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType};
 use fairlock::embedded::{Engine, Faults, Latency, Network};
 use fairlock::{Change, Clock, Item, RandomSource, UpdateError, VersionedTable};
 
-use fairlock_testkit::keys::create_table;
+use fairlock_testkit::keyed_tables::create_table;
 
 /// The time at which every test starts, in seconds since 1970.
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);

@@ -9,7 +9,7 @@ use fairlock::{Change, Error, Fence, Item, Ticket, UpdateError, VersionedTable};
 
 use super::bank::*;
 use super::steps::*;
-use fairlock_testkit::reads;
+use fairlock_testkit::consistent_reads;
 use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -19,7 +19,7 @@ fn an_update_is_one_consistent_read_and_one_write_and_to_keep_an_item_is_none() 
     virtual_time(async {
         let bank = Bank::new().await;
         bank.open().await;
-        let reads = reads::Reads::default();
+        let reads = consistent_reads::Reads::default();
         let network = reads.watch(bank.network(1));
         let accounts = bank.accounts_on(&network, 1);
         withdraw(&accounts, "one", 10).await.unwrap();

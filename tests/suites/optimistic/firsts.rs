@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::bank::*;
 use super::steps::*;
-use fairlock_testkit::mishaps::{applied_unseen, first};
+use fairlock_testkit::ambiguous_endings::{applied_unseen, first};
 use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::bank::*;
 use super::steps::*;
-use fairlock_testkit::mishaps::first;
+use fairlock_testkit::ambiguous_endings::first;
 use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);

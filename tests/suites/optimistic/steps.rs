@@ -9,7 +9,7 @@ use fairlock::embedded::{Fault, Gate, When};
 use fairlock::{Change, Item, Version, VersionedTable};
 
 use super::bank::{Bank, opened};
-use fairlock_testkit::mishaps::first;
+use fairlock_testkit::ambiguous_endings::first;
 
 pub(crate) fn number(version: i64) -> Version {
     Version::Number(version.try_into().unwrap())

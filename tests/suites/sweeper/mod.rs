@@ -20,8 +20,8 @@ use fairlock::{
 use futures::StreamExt;
 use tokio::time::sleep;
 
+use fairlock_testkit::sweep_fixture::*;
 use fairlock_testkit::virtual_time;
-use fairlock_testkit::world::*;
 
 // ---------------------------------------------------------------------------------------------------------------
 // What is dead goes

@@ -1,6 +1,6 @@
 //! If another client was faster with a removal, a round of the sweep ends, and not the sweep.
 
-use fairlock_testkit::world::*;
+use fairlock_testkit::sweep_fixture::*;
 use tokio::time::sleep;
 
 use fairlock_testkit::virtual_time;

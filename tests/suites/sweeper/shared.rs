@@ -11,8 +11,8 @@ use fairlock::{LockGuard, RecordWait};
 use tokio::time::sleep;
 
 use super::updates;
+use fairlock_testkit::sweep_fixture::*;
 use fairlock_testkit::virtual_time;
-use fairlock_testkit::world::*;
 
 async fn shares(crashable: &Crashable) -> LockGuard {
     let lock = crashable.locks.fair_lock("a").unwrap();

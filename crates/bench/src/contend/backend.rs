@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use fairlock::embedded::{Engine, Faults, Latency, Network};
 use fairlock::{FairLock, LockClient, LockClientBuilder};
-use fairlock_testkit::traffic::Counter;
+use fairlock_testkit::request_counts::Counter;
 
 use crate::contend::options::Options;
 use crate::endpoint;

@@ -3,10 +3,10 @@
 
 use std::process::ExitCode;
 
-use fairlock_cli::contest::parent;
-use fairlock_cli::contest::say::say;
-use fairlock_cli::contest::turn::Turn;
-use fairlock_testkit::traffic::Traffic;
+use fairlock_cli::contention::json_lines::say;
+use fairlock_cli::contention::parent_pipe;
+use fairlock_cli::contention::turn::Turn;
+use fairlock_testkit::request_counts::Traffic;
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ pub(crate) struct Parting {
 }
 
 pub(crate) async fn run(options: &Options, number: u32) -> Result<ExitCode, Failure> {
-    let word = parent::word();
+    let word = parent_pipe::word();
     let backend = backend::open(options)?;
     let log = Log::default();
     let worker = Worker::new(number, options, &backend, &log)?;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use fairlock_cli::contest::turn::Turn;
+use fairlock_cli::contention::turn::Turn;
 use serde::Serialize;
 
 #[derive(Serialize)]

@@ -3,9 +3,9 @@
 use std::fmt::{self, Formatter};
 use std::time::Duration;
 
-use fairlock_cli::contest::passed::Passed;
-use fairlock_cli::contest::tally::Tally;
-use fairlock_cli::contest::turn::Turn;
+use fairlock_cli::contention::overtaken::Passed;
+use fairlock_cli::contention::tally::Tally;
+use fairlock_cli::contention::turn::Turn;
 
 pub(crate) struct Figures {
     tally: Tally,

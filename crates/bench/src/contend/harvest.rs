@@ -1,7 +1,7 @@
 //! The results of a run.
 
-use fairlock_cli::contest::turn::Turn;
-use fairlock_testkit::traffic::Traffic;
+use fairlock_cli::contention::turn::Turn;
+use fairlock_testkit::request_counts::Traffic;
 
 #[derive(Debug, Default)]
 pub(crate) struct Harvest {

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fairlock_cli::contest::say::say;
-use fairlock_cli::contest::turn::Turn;
+use fairlock_cli::contention::json_lines::say;
+use fairlock_cli::contention::turn::Turn;
 
 /// Prints turns and keeps them. Cheap to clone; the clones are one log.
 #[derive(Clone, Default)]

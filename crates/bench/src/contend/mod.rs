@@ -26,8 +26,8 @@ mod worker;
 use std::process::ExitCode;
 
 use fairlock::TableOptions;
-use fairlock_cli::contest::tally;
-use fairlock_cli::contest::verdict::Verdict;
+use fairlock_cli::contention::tally;
+use fairlock_cli::contention::verdict::Verdict;
 
 use crate::contend::backend::Backend;
 use crate::contend::figures::Figures;

@@ -1,13 +1,13 @@
 //! A picture of a run: who waited for the lock and held it, and when.
 
-use fairlock_cli::contest::lanes;
-use fairlock_cli::contest::palette::Drawn;
-use fairlock_cli::contest::turn::Turn;
+use fairlock_cli::contention::plot_style::Drawn;
+use fairlock_cli::contention::timeline;
+use fairlock_cli::contention::turn::Turn;
 
 use crate::contend::options::Options;
 
 pub(crate) fn svg(options: &Options, turns: &[Turn]) -> Drawn<String> {
-    lanes::svg(&title(options), turns)
+    timeline::svg(&title(options), turns)
 }
 
 fn title(options: &Options) -> String {

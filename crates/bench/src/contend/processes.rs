@@ -2,7 +2,7 @@
 
 use std::env;
 
-use fairlock_cli::contest::member::Member;
+use fairlock_cli::contention::worker_process::Member;
 use futures::future::{join_all, try_join_all};
 use tokio::process::Command;
 use tokio::task::JoinSet;

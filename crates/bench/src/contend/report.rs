@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Formatter};
 
-use fairlock_cli::contest::verdict::Verdict;
-use fairlock_testkit::traffic::{Sent, Traffic};
+use fairlock_cli::contention::verdict::Verdict;
+use fairlock_testkit::request_counts::{Sent, Traffic};
 
 use crate::contend::figures::Figures;
 

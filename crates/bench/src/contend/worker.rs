@@ -1,7 +1,7 @@
 //! A contending worker: asks for the lock, holds it, releases it, and asks again.
 
-use fairlock_cli::contest::monotonic::now_ns;
-use fairlock_cli::contest::turn::Turn;
+use fairlock_cli::contention::monotonic::now_ns;
+use fairlock_cli::contention::turn::Turn;
 
 use crate::contend::backend::Backend;
 use crate::contend::contender::Contender;

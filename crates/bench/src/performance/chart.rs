@@ -7,7 +7,9 @@ use plotters::coord::combinators::WithKeyPoints;
 use plotters::prelude::*;
 
 use crate::performance::scene::{CONTESTANTS, Contestant};
-use fairlock_cli::contest::palette::{Canvas, Drawn, FAINT, HOLDING, INK, PAPER, TOGETHER, font};
+use fairlock_cli::contention::plot_style::{
+    Canvas, Drawn, FAINT, HOLDING, INK, PAPER, TOGETHER, font,
+};
 
 const SIZE: (u32, u32) = (1200, 480);
 /// The colour between those of the baselines and of fairlock.

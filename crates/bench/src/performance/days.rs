@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fairlock::{FairLock, LockGuard, RecordWait};
 use fairlock_testkit::queue::{Build, Site};
-use fairlock_testkit::traffic::{Counter, Traffic};
+use fairlock_testkit::request_counts::{Counter, Traffic};
 use tokio::task::JoinSet;
 
 use crate::performance::Done;

@@ -1,6 +1,6 @@
 //! What capacity costs: on demand, in us-east-1.
 
-use fairlock_testkit::traffic::Sent;
+use fairlock_testkit::request_counts::Sent;
 
 use crate::performance::Done;
 use crate::performance::comparison::Comparison;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::thread;
 
-use fairlock_cli::contest::turn::Turn;
+use fairlock_cli::contention::turn::Turn;
 
 use crate::performance::Done;
 use crate::performance::run::Run;

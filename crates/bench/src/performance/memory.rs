@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fairlock::RecordWait;
 use fairlock_testkit::queue::Site;
-use fairlock_testkit::traffic::Counter;
+use fairlock_testkit::request_counts::Counter;
 use tokio::task::JoinSet;
 
 use crate::performance::Done;

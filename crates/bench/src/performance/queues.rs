@@ -1,6 +1,6 @@
 //! Queues of up to ten thousand processes, in virtual time.
 
-use fairlock_cli::contest::tally::percentile;
+use fairlock_cli::contention::tally::percentile;
 use fairlock_testkit::queue::{QueueSetup, Toll};
 use tokio::runtime::Builder;
 

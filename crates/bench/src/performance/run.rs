@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use fairlock_cli::contest::tally::{self, Tally};
-use fairlock_cli::contest::turn::Turn;
-use fairlock_testkit::traffic::{Sent, Traffic};
+use fairlock_cli::contention::tally::{self, Tally};
+use fairlock_cli::contention::turn::Turn;
+use fairlock_testkit::request_counts::{Sent, Traffic};
 
 use crate::performance::scene::ROUND_TRIP_MS;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairlock::{Error, LockGuard, RecordWait};
-use fairlock_cli::contest::causes::told;
-use fairlock_cli::contest::monotonic::now_ns;
+use fairlock_cli::contention::error_chain::told;
+use fairlock_cli::contention::monotonic::now_ns;
 use fastrand::Rng;
 
 use crate::soak::host::Host;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fairlock_cli::contest::monotonic::now_ns;
+use fairlock_cli::contention::monotonic::now_ns;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tokio::time::MissedTickBehavior;
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use fairlock::{HeldLocks, LockClient, SweepOptions};
-use fairlock_cli::contest::causes::told;
+use fairlock_cli::contention::error_chain::told;
 use futures::StreamExt;
 use tokio::task::JoinSet;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
-use fairlock_cli::contest::causes::told;
+use fairlock_cli::contention::error_chain::told;
 
 use crate::soak::stage::Soak;
 

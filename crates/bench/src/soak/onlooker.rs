@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fairlock::{Error, HeldLocks, IdleLocks, LockClient, LockState, SweepOptions};
-use fairlock_cli::contest::causes::told;
+use fairlock_cli::contention::error_chain::told;
 use fastrand::Rng;
 use futures::StreamExt;
 

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairlock_testkit::traffic::Traffic;
+use fairlock_testkit::request_counts::Traffic;
 
 use crate::soak::course::Course;
 use crate::soak::ending::Left;

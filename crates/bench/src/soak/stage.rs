@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fairlock::{LockClient, TableOptions};
-use fairlock_testkit::traffic::Counter;
+use fairlock_testkit::request_counts::Counter;
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::Failure;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fairlock_cli::contest::monotonic::now_ns;
+use fairlock_cli::contention::monotonic::now_ns;
 use hdrhistogram::Histogram;
 
 /// In microseconds, to within a hundredth. Anything longer than an hour counts as an hour.

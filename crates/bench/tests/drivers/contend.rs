@@ -14,8 +14,8 @@ use std::sync::mpsc::RecvTimeoutError;
 use serde_json::Value;
 
 #[cfg(target_os = "linux")]
-use fairlock_testkit::program::BOUND;
-use fairlock_testkit::program::{Ended, Run};
+use fairlock_testkit::child_process::BOUND;
+use fairlock_testkit::child_process::{Ended, Run};
 
 use crate::driver;
 

@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fairlock_testkit::program::Run;
+use fairlock_testkit::child_process::Run;
 
 use crate::driver;
 

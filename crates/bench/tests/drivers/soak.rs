@@ -4,8 +4,8 @@
 
 use std::process::Command;
 
+use fairlock_testkit::child_process::{Ended, Run};
 use fairlock_testkit::effort::sized;
-use fairlock_testkit::program::{Ended, Run};
 
 use crate::driver;
 

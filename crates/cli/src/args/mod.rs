@@ -17,7 +17,7 @@ use fairlock_cli::flags::{self, duration};
 use crate::failure::{Failure, MISUSE};
 use crate::notify::Notify;
 use crate::place::Place;
-use crate::teller;
+use crate::stderr_thread;
 use bench::{BENCH_EXAMPLES, Bench};
 use commands::{
     COMPLETIONS_EXAMPLES, Claim, Completions, DATA_EXAMPLES, DOCTOR_EXAMPLES, Data, DataClear,
@@ -542,7 +542,7 @@ pub(crate) struct Supervisor {
 /// Prints help and version with code 0. Any other clap error is a misuse, and gets this program's code instead of clap's.
 pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
-        teller::say(error.render().ansi().to_string(), teller::AT_LAST);
+        stderr_thread::say(error.render().ansi().to_string(), stderr_thread::AT_LAST);
         return ExitCode::from(MISUSE);
     }
     match error.print() {

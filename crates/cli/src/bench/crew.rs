@@ -4,8 +4,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use fairlock::{FairLock, HeldLocks, LockClient, RecordWait};
-use fairlock_cli::contest::monotonic::now_ns;
-use fairlock_cli::contest::turn::Turn;
+use fairlock_cli::contention::monotonic::now_ns;
+use fairlock_cli::contention::turn::Turn;
 use futures::future::join_all;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;

@@ -3,13 +3,13 @@
 use std::fmt::{self, Formatter};
 use std::time::Duration;
 
-use fairlock_cli::contest::passed::Passed;
-use fairlock_cli::contest::tally::{ms, percentile};
-use fairlock_cli::contest::turn::Turn as Taken;
-use fairlock_cli::contest::verdict::Verdict;
+use fairlock_cli::contention::overtaken::Passed;
+use fairlock_cli::contention::tally::{ms, percentile};
+use fairlock_cli::contention::turn::Turn as Taken;
+use fairlock_cli::contention::verdict::Verdict;
 
 use super::price::{Dollars, Prices, Turn};
-use crate::meter::Counted;
+use crate::request_meter::Counted;
 
 /// Three percentiles of some times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +181,7 @@ impl fmt::Display for Figures {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use fairlock_cli::contest::tally::Tally;
+    use fairlock_cli::contention::tally::Tally;
 
     const MS: u64 = 1_000_000;
 

@@ -1,32 +1,32 @@
 //! `fairlock bench`: workers contend for one lock of the user's own table, and what that shows is measured.
 
+mod cleanup;
 mod crew;
 mod figures;
-mod page;
-mod pictures;
+mod html_report;
+mod plots;
 mod price;
-mod remains;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use fairlock::{LockClient, LockState};
-use fairlock_cli::contest::passed::Passed;
-use fairlock_cli::contest::tally::{self, Tally, ms};
-use fairlock_cli::contest::verdict::Verdict;
+use fairlock_cli::contention::overtaken::Passed;
+use fairlock_cli::contention::tally::{self, Tally, ms};
+use fairlock_cli::contention::verdict::Verdict;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::args::bench::{Bench, Length};
 use crate::failure::{Failure, NOT_GRANTED, UNFIT, killed_by};
-use crate::local::Purpose;
-use crate::meter::Meter;
-use crate::{output, question, signals};
+use crate::local_file::Purpose;
+use crate::request_meter::Meter;
+use crate::{output, prompt, signals};
+use cleanup::Remains;
 use crew::Contest;
 use figures::{Figures, Times};
-use page::Page;
+use html_report::Page;
 use price::{Dollars, Plan, Prices, Turn};
-use remains::Remains;
 
 /// Reads by which the round trip is measured. The first also opens the connection, and does not count.
 const READS: usize = 5;
@@ -36,7 +36,7 @@ pub(crate) fn bench(options: Bench) -> Result<ExitCode, Failure> {
 }
 
 async fn run(options: Bench) -> Result<ExitCode, Failure> {
-    question::must_be_answerable(options.yes, "say --yes to begin without a question")?;
+    prompt::must_be_answerable(options.yes, "say --yes to begin without a question")?;
     let meter = Meter::default();
     let set = |builder: fairlock::LockClientBuilder| builder.lease_duration(options.lease);
     let (dynamodb, first) = options.place.metered(Purpose::Turn, &meter, set).await?;
@@ -48,7 +48,7 @@ async fn run(options: Bench) -> Result<ExitCode, Failure> {
     };
     let plan = bench.plan().await?;
     bench.tell(plan)?;
-    if !options.yes && !question::asks("begin?") {
+    if !options.yes && !prompt::asks("begin?") {
         return Err(Failure::new(NOT_GRANTED, "nothing was begun"));
     }
     // After the question, at which a signal ends this process as any other.
@@ -87,7 +87,11 @@ struct Opened<'a> {
     first: LockClient,
 }
 
-type Ended = (Figures, Vec<fairlock_cli::contest::turn::Turn>, Option<i32>);
+type Ended = (
+    Figures,
+    Vec<fairlock_cli::contention::turn::Turn>,
+    Option<i32>,
+);
 
 impl Opened<'_> {
     fn failed(&self) -> impl Fn(fairlock::Error) -> Failure {

@@ -3,16 +3,16 @@
 use std::env;
 use std::io;
 
-use fairlock_cli::contest::member::Member;
+use fairlock_cli::contention::worker_process::Member;
 use futures::future::{join, join_all, try_join_all};
 use tokio::process::Command;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::act::{Act, Means, ROUND_TRIP};
-use super::course::Course;
+use super::event_log::Course;
 use super::line::Line;
-use super::screen::Screen;
-use super::stage::Stage;
+use super::phase::{Act, Means, ROUND_TRIP};
+use super::stdout_thread::Screen;
+use super::workspace::Stage;
 use crate::args::Demo;
 use crate::failure::Failure;
 

@@ -1,6 +1,6 @@
 //! What a worker reports to the demo: one line of JSON each.
 
-use fairlock_cli::contest::turn::Turn;
+use fairlock_cli::contention::turn::Turn;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Serialize, Deserialize)]

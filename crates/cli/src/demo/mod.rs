@@ -1,16 +1,16 @@
 //! `fairlock demo`: processes contend for one lock, and the demo judges each turn.
 
-mod act;
-mod course;
 mod crew;
+mod event_log;
 mod ledger;
 mod line;
+mod phase;
 mod report;
-mod saving;
-mod screen;
+mod savings;
 mod signals;
-mod stage;
+mod stdout_thread;
 mod worker;
+mod workspace;
 
 use std::process::ExitCode;
 
@@ -19,12 +19,12 @@ use futures::future::try_join;
 use crate::args::Demo;
 use crate::failure::{Failure, killed_by};
 use crate::notify::Notify;
-use act::Act;
 use crew::Crew;
+use phase::Act;
 use report::Report;
-use screen::Screen;
 use signals::Signal;
-use stage::Stage;
+use stdout_thread::Screen;
+use workspace::Stage;
 
 pub(crate) use worker::work;
 
@@ -50,7 +50,7 @@ pub(crate) fn demo(options: &Demo) -> Result<ExitCode, Failure> {
 /// Plays until the report is shown, a signal comes, or the reader closes the output. No worker is left then.
 async fn play(options: &Demo, stage: &Stage, signal: Signal) -> Result<ExitCode, Failure> {
     let mut crew = Crew::default();
-    let (screen, shown) = screen::open();
+    let (screen, shown) = stdout_thread::open();
     let contest = contest(options, stage, &mut crew, screen);
     let ended = tokio::select! {
         biased;

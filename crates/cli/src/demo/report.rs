@@ -3,13 +3,13 @@
 use std::fmt::{self, Formatter};
 use std::process::ExitCode;
 
-use fairlock_cli::contest::tally::{self, Tally, Waits, ms};
-use fairlock_cli::contest::turn::Turn;
-use fairlock_cli::contest::verdict::Verdict;
+use fairlock_cli::contention::tally::{self, Tally, Waits, ms};
+use fairlock_cli::contention::turn::Turn;
+use fairlock_cli::contention::verdict::Verdict;
 
-use super::course::Course;
+use super::event_log::Course;
 use super::ledger::LedgerError;
-use super::saving::Saving;
+use super::savings::Saving;
 use crate::args::Demo;
 
 pub(crate) struct Report {
@@ -118,7 +118,7 @@ fn row(f: &mut Formatter<'_>, number: u32, tally: &Tally) -> fmt::Result {
 mod tests {
     use super::*;
     use crate::demo::line::{Grant, Line};
-    use fairlock_cli::contest::monotonic::now_ns;
+    use fairlock_cli::contention::monotonic::now_ns;
     use std::time::Duration;
 
     fn options() -> Demo {

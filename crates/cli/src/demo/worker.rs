@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use fairlock::embedded::Network;
 use fairlock::{FairLock, HeldLocks, LockClient, LockGuard, RecordWait};
-use fairlock_cli::contest::causes::told;
-use fairlock_cli::contest::monotonic::now_ns;
-use fairlock_cli::contest::parent;
-use fairlock_cli::contest::say::say;
-use fairlock_cli::contest::turn::Turn;
+use fairlock_cli::contention::error_chain::told;
+use fairlock_cli::contention::json_lines::say;
+use fairlock_cli::contention::monotonic::now_ns;
+use fairlock_cli::contention::parent_pipe;
+use fairlock_cli::contention::turn::Turn;
 
 use super::ledger::{Ledger, LedgerError};
 use super::line::{Grant, Line};
-use super::stage;
+use super::workspace;
 use crate::args::DemoWorker;
 use crate::failure::Failure;
 
@@ -34,7 +34,7 @@ struct Worker {
 }
 
 pub(crate) async fn work(options: DemoWorker) -> Result<ExitCode, Failure> {
-    let word = parent::word();
+    let word = parent_pipe::word();
     let worker = Worker::new(options)?;
     send(&Line::Ready);
     let no_word = |_| Failure::internal("the demo went away");
@@ -47,12 +47,12 @@ pub(crate) async fn work(options: DemoWorker) -> Result<ExitCode, Failure> {
 impl Worker {
     fn new(options: DemoWorker) -> Result<Worker, Failure> {
         let owner = format!("worker {}", options.number);
-        let onlooker = stage::locks(&options.file, owner.clone())?;
+        let onlooker = workspace::locks(&options.file, owner.clone())?;
         let (locks, network) = match options.round_trip {
             None => (onlooker.clone(), None),
             Some(round_trip) => {
-                let network = stage::network(&options.file, round_trip)?;
-                let locks = stage::locks_over(&network, owner, options.notify)?;
+                let network = workspace::network(&options.file, round_trip)?;
+                let locks = workspace::locks_over(&network, owner, options.notify)?;
                 (locks, Some(network))
             }
         };

@@ -14,10 +14,10 @@ use serde::Serialize;
 use crate::args::commands::Doctor;
 use crate::cloud::Cloud;
 use crate::failure::{Failure, UNFIT};
-use crate::local::{self, Purpose};
+use crate::local_file::{self, Purpose};
 use crate::output;
 use crate::place::Place;
-use crate::remedy;
+use crate::table_advice;
 use crate::text::shown;
 
 /// Clocks that differ by less may show the same time: a date has whole seconds, and takes a while to come.
@@ -59,7 +59,7 @@ struct Checks<'a> {
 
 pub(crate) async fn doctor(options: Doctor) -> Result<ExitCode, Failure> {
     // A command line that can mean no table is refused before anything is checked.
-    let built = options.place.builder(local::nothing_yet()?).build();
+    let built = options.place.builder(local_file::nothing_yet()?).build();
     built.map_err(|error| Failure::of(&error, &options.place))?;
     let mut checks = Checks {
         options: &options,
@@ -103,8 +103,8 @@ impl Checks<'_> {
 
     async fn file(&mut self, file: &Path) -> Result<Option<Client>, Failure> {
         let name = file.display();
-        let obstacle = local::obstacle(file);
-        if local::is_to_come(file) {
+        let obstacle = local_file::obstacle(file);
+        if local_file::is_to_come(file) {
             match obstacle {
                 Some(why) => {
                     let text = format!("no turn can make {name}: {why}");
@@ -114,7 +114,7 @@ impl Checks<'_> {
             }
             return Ok(None);
         }
-        let opened = match local::open(file, Purpose::Inspect).await {
+        let opened = match local_file::open(file, Purpose::Inspect).await {
             Ok(opened) => opened,
             Err(failure) => {
                 self.tell("file", State::Problem, failure.text())?;
@@ -127,7 +127,7 @@ impl Checks<'_> {
                 State::Problem,
                 format!("cannot take locks in {name}: {why}"),
             )?,
-            None if local::is_disk_full(file) => {
+            None if local_file::is_disk_full(file) => {
                 let text = format!("the disk of {name} is almost full: make room there");
                 self.tell("file", State::Problem, text)?;
             }
@@ -195,7 +195,11 @@ impl Checks<'_> {
     fn report(&mut self, report: &TableReport) -> Result<(), Failure> {
         let place = &self.options.place;
         // What this process may not write is told of the file already.
-        let is_told = place.local.as_deref().and_then(local::obstacle).is_some();
+        let is_told = place
+            .local
+            .as_deref()
+            .and_then(local_file::obstacle)
+            .is_some();
         let is_news =
             move |finding: &&Finding| !is_told || !matches!(finding, Finding::Denied { .. });
         let found = |check| move |finding: &&Finding| about(finding) == check;
@@ -205,7 +209,7 @@ impl Checks<'_> {
         for check in checks.chain(["clock", "notifications"]) {
             let findings: Vec<_> = report.findings.iter().filter(found(check)).collect();
             for finding in findings.iter().copied().filter(is_news) {
-                self.tell(check, state(finding), remedy::reason(finding, place))?;
+                self.tell(check, state(finding), table_advice::reason(finding, place))?;
             }
             if let Some(text) = well(check, report, place).filter(|_| findings.is_empty()) {
                 self.tell(check, State::Ok, text)?;

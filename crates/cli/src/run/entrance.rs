@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use super::{Over, stop_waiting, wait_limit};
 use crate::args::Run;
 use crate::failure::say;
-use crate::local;
+use crate::local_file;
 use crate::signals::Caught;
 
 /// A command that is held up here for longer prints a message. A hundred commands that start at once take about this long.
@@ -79,7 +79,7 @@ impl Passage {
     fn of(file: &Path) -> Option<Passage> {
         // Opening a pipe would block until a writer opens it.
         let is_file = std::fs::metadata(file).is_ok_and(|found| found.is_file());
-        let opened = is_file.then(|| local::open_for_good(file).ok());
+        let opened = is_file.then(|| local_file::open_for_good(file).ok());
         opened.flatten().map(Passage)
     }
 }

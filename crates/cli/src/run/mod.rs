@@ -22,14 +22,14 @@ use tokio::time::{interval, sleep};
 use crate::args::Run;
 use crate::failure::{Failure, NOT_GRANTED, killed_by, say};
 use crate::ipc::{Order, now};
-use crate::local::Known;
-use crate::local::Purpose;
+use crate::local_file::Known;
+use crate::local_file::Purpose;
 use crate::metrics::Exporter;
 use crate::notify::Notify;
 use crate::place::Place;
 use crate::process_tree;
 use crate::signals::{self, Caught};
-use crate::teller;
+use crate::stderr_thread;
 use entrance::Entrance;
 use holds::{Asks, Holds};
 use supervisor_handle::SupervisorHandle;
@@ -76,7 +76,7 @@ impl Ended {
         match self {
             Ended::Exited(code) => ExitCode::from(code),
             Ended::Interrupted => {
-                teller::finish();
+                stderr_thread::finish();
                 let _ = signal_hook::low_level::emulate_default_handler(SIGINT);
                 ExitCode::from(killed_by(SIGINT))
             }

@@ -21,7 +21,7 @@ use super::{Ended, PARTING, nesting, stop};
 use crate::args::Run;
 use crate::failure::{Failure, INTERNAL, LOST, killed_by, say};
 use crate::ipc::{Deadline, Order, Report, now};
-use crate::local::Known;
+use crate::local_file::Known;
 use crate::place::Place;
 use crate::process_tree;
 use crate::signals::Caught;

@@ -11,7 +11,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::teller;
+use crate::stderr_thread;
 use crate::text::shown;
 
 /// DynamoDB's name for its protocol, before the operation.
@@ -61,7 +61,7 @@ impl Desk {
 /// Prints an operation. A reader that does not read holds no client up, and misses some.
 fn log(operation: &str, status: StatusCode) {
     let line = format!("{} {}\n", shown(operation), status.as_u16());
-    let _ = teller::Log.write(line.as_bytes());
+    let _ = stderr_thread::Log.write(line.as_bytes());
 }
 
 /// Reads the body to its end. Fails with an answer.

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use crate::failure::{Failure, UNAVAILABLE, say};
 use crate::ipc::now;
-use crate::local::Purpose;
+use crate::local_file::Purpose;
 use crate::place::Place;
 
 /// How long giving up may take. A process that waits for the supervisor's end, as a pipeline does, waits for that too.

@@ -7,9 +7,9 @@ mod row;
 #[cfg(test)]
 mod samples;
 mod screen;
-mod seen;
 mod state;
 mod text;
+mod turn_rate;
 
 use std::future::pending;
 use std::io::IsTerminal;

@@ -4,15 +4,15 @@ use std::pin::pin;
 use std::time::Duration;
 
 use fairlock::{Error, LockClient};
-use fairlock_cli::contest::monotonic::now_ns;
+use fairlock_cli::contention::monotonic::now_ns;
 use futures::StreamExt;
 
 use super::lock::Lock;
 use super::state::{Read, Wanted};
 use crate::failure::Failure;
-use crate::local::Purpose;
-use crate::meter::Meter;
+use crate::local_file::Purpose;
 use crate::place::Place;
+use crate::request_meter::Meter;
 
 /// How long the process that makes a file may take to make the table in it.
 const TABLE_COMES: Duration = Duration::from_secs(1);

@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::time::{Duration, SystemTime};
 
-use super::seen::Seen;
+use super::turn_rate::Seen;
 use crate::args::top::Sort;
 
 /// What is told of one lock.

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::lock::Lock;
 use super::row::Row;
-use super::seen::Seen;
+use super::turn_rate::Seen;
 use crate::args::top::Sort;
 
 /// A key that means something here.

@@ -11,7 +11,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use fairlock_testkit::program::{BOUND, Ended, Run};
+use fairlock_testkit::child_process::{BOUND, Ended, Run};
 use tempfile::TempDir;
 
 /// A demo whose temporary directory is inside a directory of the test.

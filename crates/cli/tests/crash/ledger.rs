@@ -11,7 +11,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fairlock_cli::contest::monotonic::now_ns;
+use fairlock_cli::contention::monotonic::now_ns;
 
 /// Times are nanoseconds of CLOCK_MONOTONIC, one clock for all processes of a machine.
 #[derive(Clone, Debug)]

@@ -21,7 +21,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fairlock_cli::contest::monotonic::now_ns;
+use fairlock_cli::contention::monotonic::now_ns;
 use fairlock_testkit::effort::sized;
 use fairlock_testkit::http::{over_http, say};
 use tempfile::TempDir;

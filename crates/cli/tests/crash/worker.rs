@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fairlock::{FairLock, LockClient, LockClientBuilder, LockGuard, RecordWait, UdpNotifier};
-use fairlock_cli::contest::monotonic::now_ns;
+use fairlock_cli::contention::monotonic::now_ns;
 
 use crate::ledger::Pen;
 use crate::place::Place;

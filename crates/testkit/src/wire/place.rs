@@ -13,7 +13,7 @@ use fairlock::{LockClient, VersionedTable};
 
 use super::Wire;
 use super::server::{Server, Tap};
-use crate::keys::{OF_LOCKS, create_table};
+use crate::keyed_tables::{OF_LOCKS, create_table};
 
 /// The request time-out: short, because these tests take real time.
 pub const TIMEOUT: Duration = Duration::from_millis(500);

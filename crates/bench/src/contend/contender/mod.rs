@@ -9,7 +9,7 @@ mod heartbeat;
 mod lease;
 
 use fairlock::LockGuard;
-use fairlock_cli::contest::causes::told;
+use fairlock_cli::contention::error_chain::told;
 
 use crate::algorithm::Algorithm;
 use crate::contend::backend::{self, Backend};

@@ -1,0 +1,447 @@
+//! Drives one place: its state machine says what to do next, and this module does it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Acquisition;
+use super::queued::Queued;
+use crate::client_state::{Departure, DoorwayTurn, Refused};
+use crate::counter;
+use crate::hold::Hold;
+use crate::queue::{self, JoinOutcome};
+use crate::reclaim::Reclaim;
+use crate::slots::{Asked, Taken};
+use crate::snapshot::Snapshot;
+use crate::state;
+use crate::store::{Attempt, Failure, Store, Timed, Wish};
+use fairlock_protocol::doorway::Seen;
+use fairlock_protocol::item::LockItem;
+use fairlock_protocol::lease;
+use fairlock_protocol::place::{Act, Claim, Found, Place};
+use fairlock_protocol::step::Refusal;
+use fairlock_protocol::ticket::Ticket;
+
+/// Attempts before a ticket is drawn. Each attempt was refused because the lock had just become free, or because a queue grew that the
+/// caller bounds.
+const TRIES_AT_THE_DOOR: u8 = 6;
+/// The first pause for another caller that is on its way to a free lock. It doubles twice. All pauses together suffice for that caller's
+/// draw, row and slot over any network that is fit for locks. They are a negligible wait if that caller crashed on the way.
+const ON_ITS_WAY: Duration = Duration::from_millis(20);
+
+/// The outcome of one place.
+pub(super) enum End {
+    Granted(Arc<Hold>),
+    /// The place came to nothing. The task asks for another place.
+    Again,
+    /// As `Again`: its row arrived after other clients had closed the gap.
+    TooSlow,
+}
+
+/// A place, from the first request to the grant.
+pub(super) struct Course<'a> {
+    to: &'a Acquisition,
+    place: Place,
+    /// Factor on the usual time-out of its draw and its row. Above 1 after a row that came too late.
+    time: u32,
+    doorway_turn: &'a mut Option<DoorwayTurn>,
+    /// The lock item as the last answer showed it, while the place has no ticket.
+    seen: Option<LockItem>,
+    /// How many permits the entry in the first slot has, if an entry was seen there.
+    first: Option<u64>,
+    pauses: u32,
+    acquired: Acquired,
+    is_too_slow: bool,
+}
+
+/// What a place has in the table.
+enum Acquired {
+    Nothing,
+    /// A hold, as the answer to an enter or a share shows.
+    Taken(Attempt, Box<Taken>),
+    /// A ticket, as the answer to its draw shows.
+    Drawn(Attempt, Box<Timed<LockItem>>),
+    Queued(Queued),
+}
+
+impl<'a> Course<'a> {
+    pub(super) fn new(
+        to: &'a Acquisition,
+        time: u32,
+        doorway_turn: &'a mut Option<DoorwayTurn>,
+    ) -> Self {
+        let claim = Claim {
+            waits: to.claim.waits,
+            shares: Some(to.claim.permits) != to.name.permits(),
+            max_tries: TRIES_AT_THE_DOOR,
+        };
+        Course {
+            to,
+            place: Place::new(claim),
+            time,
+            doorway_turn,
+            seen: None,
+            first: None,
+            pauses: 0,
+            acquired: Acquired::Nothing,
+            is_too_slow: false,
+        }
+    }
+
+    /// Runs the place until it is granted or has ended. Each turn of the loop is a step of the machine. Also ends on a final failure, or
+    /// when no caller waits any more (`Acquisition::check`).
+    ///
+    /// Every request but the first is boxed. So the task of an uncontended turn reserves no memory for later requests, and the task of a
+    /// waiter reserves none for earlier requests.
+    pub(super) async fn run(mut self) -> Result<End, Refused> {
+        let mut act = self.sets_out();
+        loop {
+            let next = match act {
+                Act::Enter => self.enter().await,
+                Act::Hold | Act::Again | Act::Refused | Act::Over => break,
+                act => match &mut self.acquired {
+                    Acquired::Queued(queue) => {
+                        Box::pin(queue.carry_out(self.to, &mut self.place, act)).await
+                    }
+                    _ => Box::pin(self.carry_out(act)).await,
+                },
+            };
+            act = match next {
+                Ok(act) => act,
+                Err(refused) => return Err(self.leaves(refused)),
+            };
+        }
+        // Opens the doorway for the next batch of this client.
+        self.doorway_turn.take();
+        match act {
+            Act::Hold => self.granted().await,
+            Act::Refused => Err(self.turned_away()),
+            _ => Ok(self.came_to_nothing()),
+        }
+    }
+
+    /// Chooses the first request by what this client's own release saw of the queue a moment ago.
+    fn sets_out(&mut self) -> Act {
+        if !self.to.claim.waits {
+            return self.place.sets_out(Seen::Unknown);
+        }
+        // At the least, each member of the batch has the earlier members before it.
+        self.to.batch.turn_away(0);
+        self.seen = self.to.inner.hint(&self.to.name);
+        let known = match &self.seen {
+            Some(item) => self.to.sight(item),
+            None => Seen::Unknown,
+        };
+        self.place.sets_out(known)
+    }
+
+    /// Carries out a step of a place that is not in the queue yet.
+    async fn carry_out(&mut self, act: Act) -> Result<Act, Refused> {
+        match act {
+            Act::Share => self.share().await,
+            Act::Clear => self.clear().await,
+            Act::Pause => {
+                let span = ON_ITS_WAY * 2_u32.pow(self.pauses.min(2));
+                self.pauses += 1;
+                self.to.pause(span).await;
+                self.read().await
+            }
+            Act::Read => self.read().await,
+            Act::Draw => self.draw().await,
+            Act::Join => self.join().await,
+            // No other act reaches a place outside the queue. If one does, the task asks again.
+            _ => Ok(Act::Again),
+        }
+    }
+
+    fn sees(&self) -> Seen {
+        self.seen
+            .as_ref()
+            .map_or(Seen::Nobody, |item| self.to.sight(item))
+    }
+
+    async fn read(&mut self) -> Result<Act, Refused> {
+        self.to.check()?;
+        let policy = self.to.policy_at_the_door();
+        let read = || self.to.store().read_lock(&self.to.name);
+        self.seen = self.to.store().retry(&policy, read).await?.value;
+        self.seen.iter().for_each(|item| self.to.saw(item, None));
+        Ok(self.place.read(self.sees()))
+    }
+
+    /// Reclaims what has expired in the way of this place. Refuses the callers for which the queue is too long even so.
+    async fn clear(&mut self) -> Result<Act, Refused> {
+        self.to.check()?;
+        let Some(item) = self.seen.take() else {
+            return Ok(self.place.clears(Refusal::Free, Seen::Nobody));
+        };
+        let (to, policy) = (self.to, self.to.policy_at_the_door());
+        let mut way = Reclaim::of(to.store(), &to.name, &policy, to.claim.permits, item);
+        let (mut place, mut is_taken) = (self.place, false);
+        let judged = |refusal: &Refusal, item: &LockItem| {
+            is_taken = *refusal == Refusal::Taken;
+            if is_taken && to.is_too_long(item) {
+                to.batch.turn_away(state::turns(item));
+            }
+            to.sight(item)
+        };
+        let act = way.run(&mut place, judged).await?;
+        self.place = place;
+        let snapshot = way.snapshot;
+        self.first = first_of(&snapshot.item);
+        if act == Act::EnterOver {
+            return self.enter_over(snapshot).await;
+        }
+        self.seen = is_taken.then_some(snapshot.item);
+        Ok(act)
+    }
+
+    /// Asks for permits beside the entry in the first slot. Names the most permits that this entry may have: those that were seen. If none
+    /// were seen, names as many as this claim asks for, or those that it leaves if they are fewer, but at least 1.
+    async fn share(&mut self) -> Result<Act, Refused> {
+        self.to.check()?;
+        let (attempt, policy) = (self.to.attempt(), self.to.policy_at_the_door());
+        let all = self.to.name.permits().unwrap_or_default();
+        let others = all.saturating_sub(attempt.permits).max(1);
+        let first = self.seen.as_ref().map_or(self.first, first_of);
+        let first = first.unwrap_or(attempt.permits.min(others));
+        let asked = self.to.slots(&policy).share(&attempt, first).await;
+        self.asked(attempt, asked)
+    }
+
+    /// A caller that bounds the queue, and has not seen it, asks for a free lock only.
+    ///
+    /// If a request went unanswered and a lease has passed since the first sending, a late copy may have made this slot. An earlier copy
+    /// may have held the lock before, and lost it. So the client gives the slot up and asks again.
+    async fn enter(&mut self) -> Result<Act, Refused> {
+        self.to.check()?;
+        let seen = self.seen.take();
+        let most = self.to.most_drawn(seen.as_ref());
+        let stays_until = seen.as_ref().map(|item| item.expires_at);
+        if most.is_none() && seen.is_some() {
+            self.seen = seen;
+            return Ok(self.place.asked(Found::Nowhere, self.sees()));
+        }
+        let wish = Wish {
+            most: most.unwrap_or(Ticket::new(u64::MAX)),
+            waits: self.to.claim.waits && most.is_some(),
+            stays_until,
+        };
+        let (attempt, policy) = (self.to.attempt(), self.to.policy_at_the_door());
+        let (store, first_sent) = (self.to.store(), self.to.store().now());
+        let asked = self.to.slots(&policy).enter(&attempt, wish).await;
+        let over = first_sent + lease::believed(store.config().lease);
+        match asked {
+            Ok(Asked::Taken(taken)) if attempt.is_in_doubt() && over <= store.now() => {
+                self.to.batch.note_answered();
+                self.gives_back(attempt, taken);
+                Ok(self.place.asked(Found::Nowhere, Seen::Unknown))
+            }
+            asked => self.asked(attempt, asked),
+        }
+    }
+
+    /// Gives a slot back in the background. The next request asks as if nothing was seen, because no answer has shown the lock item without
+    /// the slot yet.
+    fn gives_back(&self, attempt: Attempt, taken: Taken) {
+        let (ticket, seen) = (taken.ticket, taken.answer.value);
+        self.to.saw(&seen, None);
+        let departure = Departure::of(Place::of_another(), attempt, ticket, seen);
+        self.to.leaves(departure);
+    }
+
+    /// Takes the first slot of a free lock whose tickets are all settled, and has their rows deleted.
+    async fn enter_over(&mut self, snapshot: Snapshot) -> Result<Act, Refused> {
+        self.to.check()?;
+        let (attempt, policy) = (self.to.attempt(), self.to.policy_at_the_door());
+        let slots = self.to.slots(&policy);
+        let asked = slots.enter_over(&attempt, &snapshot.item).await;
+        if let Ok(Asked::Taken(taken)) = &asked {
+            let settled_rows = snapshot.settled_rows(taken.ticket).map(|row| row.ticket);
+            self.to.inner.clean(&self.to.name, settled_rows.collect());
+        }
+        self.asked(attempt, asked)
+    }
+
+    /// Takes in the answer to a request for a place. An attempt that got no place may get it yet, by a request that is still under way.
+    fn asked(&mut self, attempt: Attempt, asked: Result<Asked, Failure>) -> Result<Act, Refused> {
+        match asked {
+            Ok(Asked::Taken(taken)) => {
+                self.to.batch.note_answered();
+                self.to.saw(&taken.answer.value, None);
+                let found = taken
+                    .answer
+                    .value
+                    .position_of_place(attempt.nonce, taken.ticket);
+                let act = self.place.asked(found.into(), Seen::Unknown);
+                self.acquired = match act {
+                    Act::Hold => Acquired::Taken(attempt, Box::new(taken)),
+                    Act::Decide => {
+                        // Opens the doorway for the next batch: its tickets are newer.
+                        self.doorway_turn.take();
+                        Acquired::Queued(self.to.queues_up(attempt, taken, None))
+                    }
+                    _ => {
+                        let (ticket, seen) = (taken.ticket, taken.answer.value);
+                        let departure = Departure::of(self.place, attempt, ticket, seen);
+                        self.to.leaves(departure);
+                        return Ok(Act::Refused);
+                    }
+                };
+                Ok(act)
+            }
+            Ok(Asked::Busy(item)) => {
+                self.to.inner.forget(&attempt);
+                self.refused(item)
+            }
+            Err(failure) => {
+                if attempt.is_in_doubt() {
+                    self.to.leaves(Departure::unseen(self.place, attempt));
+                }
+                Err(failure.into())
+            }
+        }
+    }
+
+    fn refused(&mut self, item: Option<LockItem>) -> Result<Act, Refused> {
+        self.to.batch.note_answered();
+        item.iter().for_each(|item| self.to.saw(item, None));
+        self.seen = item;
+        Ok(self.place.asked(Found::Nowhere, self.sees()))
+    }
+
+    /// Draws a ticket. From the draw on, the ticket gets settled whatever happens.
+    async fn draw(&mut self) -> Result<Act, Refused> {
+        self.to.check()?;
+        let seen = self.seen.take();
+        let Some(most) = self.to.most_drawn(seen.as_ref()) else {
+            return Ok(self.place.drew(false));
+        };
+        let (store, attempt) = (self.store(), self.to.attempt());
+        let policy = self.to.batch.policy_to_draw();
+        let (name, tickets) = (&self.to.name, attempt.tickets);
+        let drawn = counter::draw(&store, name, &policy, tickets, most, seen.as_ref()).await;
+        let drawn = match drawn {
+            Ok(drawn) => drawn,
+            Err(failure) if failure.is_transient() && store.has_time_left(&policy) => None,
+            Err(failure) => return Err(failure.into()),
+        };
+        let act = self.place.drew(drawn.is_some());
+        if let Some(drawn) = drawn {
+            self.doorway_turn.take();
+            self.to.saw(&drawn.value, None);
+            self.acquired = Acquired::Drawn(attempt, Box::new(drawn));
+        }
+        Ok(act)
+    }
+
+    /// Puts the row of the ticket into the queue.
+    async fn join(&mut self) -> Result<Act, Refused> {
+        let Acquired::Drawn(attempt, drawn) = &self.acquired else {
+            return Ok(Act::Again);
+        };
+        let (to, ticket) = (self.to, drawn.value.last);
+        let joined = queue::join(&self.store(), &to.name, &to.policy(), attempt, ticket).await?;
+        let Acquired::Drawn(attempt, drawn) =
+            std::mem::replace(&mut self.acquired, Acquired::Nothing)
+        else {
+            return Ok(Act::Again);
+        };
+        match joined {
+            JoinOutcome::Waiting(beats, row) => {
+                let answer = *drawn;
+                let taken = Taken {
+                    ticket,
+                    beats,
+                    answer,
+                };
+                self.acquired = Acquired::Queued(to.queues_up(attempt, taken, Some(*row)));
+                Ok(self.place.joined(true))
+            }
+            JoinOutcome::TooSlow => {
+                tracing::info!(lock = %to.name, %ticket, "too slow to join the queue: draws again");
+                self.is_too_slow = true;
+                self.place.joined(false);
+                // The place leaves in the background, and the task asks for another place at once.
+                let departure = Departure::of(self.place, attempt, ticket, drawn.value);
+                to.leaves(departure);
+                Ok(Act::Again)
+            }
+        }
+    }
+
+    fn store(&self) -> Store {
+        match self.time {
+            1 => self.to.store().clone(),
+            time => self.to.store().with_more_time(time),
+        }
+    }
+
+    async fn granted(self) -> Result<End, Refused> {
+        let to = self.to;
+        let granted = match self.acquired {
+            Acquired::Taken(attempt, taken) => {
+                let Taken {
+                    ticket,
+                    beats,
+                    answer,
+                } = *taken;
+                let (place, item) = (self.place, &answer.value);
+                Box::pin(to.grant(place, attempt, (ticket, beats), item)).await?
+            }
+            Acquired::Queued(queue) => Box::pin(queue.granted(to, self.place)).await?,
+            Acquired::Nothing | Acquired::Drawn(..) => None,
+        };
+        match granted {
+            Some(granted) => Ok(End::Granted(granted)),
+            None if to.claim.waits => Ok(End::Again),
+            None => Err(Refused::NotGranted),
+        }
+    }
+
+    /// The refusal of a claim that does not wait: a live client is in its way.
+    fn turned_away(self) -> Refused {
+        let Some(item) = &self.seen else {
+            return Refused::NotGranted;
+        };
+        self.to.saw(item, None);
+        match item.is_free() {
+            // The lock is free, but its open tickets were not all judged.
+            true => self.to.check().err().unwrap_or(Refused::NotGranted),
+            false => Refused::NotGranted,
+        }
+    }
+
+    fn came_to_nothing(self) -> End {
+        if let Acquired::Queued(queue) = self.acquired {
+            queue.passed(self.to);
+        }
+        match self.is_too_slow {
+            true => End::TooSlow,
+            false => End::Again,
+        }
+    }
+
+    /// Gives back whatever the place has in the table, because its callers have gone or the table does not answer.
+    fn leaves(self, refused: Refused) -> Refused {
+        self.doorway_turn.take();
+        match self.acquired {
+            Acquired::Nothing => {}
+            Acquired::Taken(attempt, taken) => {
+                let seen = taken.answer.value;
+                let departure = Departure::of(self.place, attempt, taken.ticket, seen);
+                self.to.leaves(departure);
+            }
+            Acquired::Drawn(attempt, drawn) => {
+                let (ticket, seen) = (drawn.value.last, drawn.value);
+                let departure = Departure::of(self.place, attempt, ticket, seen);
+                self.to.leaves(departure);
+            }
+            Acquired::Queued(queue) => queue.leaves(self.to, self.place, &refused),
+        }
+        refused
+    }
+}
+
+fn first_of(item: &LockItem) -> Option<u64> {
+    Some(item.slots.first()?.permits)
+}

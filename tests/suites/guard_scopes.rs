@@ -1,0 +1,448 @@
+//! Guards and what happens around them: a caller that fails, and DynamoDB's own deletion.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::future::pending;
+use std::panic::{AssertUnwindSafe, panic_any};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType};
+use fairlock::embedded::Faults;
+use fairlock::{Clock, Error, HeldLocks, LockClient, LossReason, RecordWait};
+use fairlock_testkit::captured_log::said;
+use fairlock_testkit::effort::sized;
+use fairlock_testkit::keyed_tables::create_table;
+use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::virtual_time;
+use futures::FutureExt;
+use tokio::time::{Instant, timeout};
+use tracing::Level;
+
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+#[derive(Debug, PartialEq, Eq)]
+struct CallersOwn(&'static str);
+
+async fn fails(host: &Host) -> Result<(), CallersOwn> {
+    let _guard = acquire(host).await;
+    Err(CallersOwn("error"))
+}
+
+#[expect(clippy::panic, reason = "the caller's own")]
+async fn panics(host: &Host) {
+    let _guard = acquire(host).await;
+    panic_any(CallersOwn("panic"))
+}
+
+#[test]
+fn a_callers_error_comes_through_a_turn_unchanged_and_the_lock_is_free() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        assert_eq!(fails(&lab.host()).await, Err(CallersOwn("error")));
+        assert!(lab.is_free("a").await);
+    });
+}
+
+#[test]
+fn a_callers_panic_comes_through_a_turn_unchanged_and_the_lock_is_free() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let panicked = AssertUnwindSafe(panics(&host)).catch_unwind().await;
+        let payload = panicked.unwrap_err().downcast::<CallersOwn>().unwrap();
+        assert_eq!(*payload, CallersOwn("panic"));
+        assert!(lab.is_free("a").await);
+        // The client in which it happened still works.
+        acquire(&host).await.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_callers_error_comes_through_unchanged_also_when_the_lock_cannot_be_released() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let turn = async {
+            let _guard = acquire(&host).await;
+            host.network.set_faults(cut_off());
+            Err::<(), _>(CallersOwn("error"))
+        };
+        assert_eq!(turn.await, Err(CallersOwn("error")));
+        assert!(!lab.is_free("a").await);
+        host.network.set_faults(Faults::default());
+        lab.wait(5 * SECOND).await;
+        assert!(lab.is_free("a").await);
+    });
+}
+
+/// Drops the future if it has not ended after a second.
+#[expect(clippy::disallowed_methods, reason = "the test's own clock is tokio's")]
+async fn is_dropped<T>(work: impl Future<Output = T>) -> bool {
+    timeout(SECOND, work).await.is_err()
+}
+
+/// Work that holds the lock, or waits for it, for as long as it lives.
+async fn stays(locks: &LockClient) {
+    let lock = locks.fair_lock("a").unwrap();
+    let _guard = lock.acquire(RecordWait::Infinite).await.unwrap();
+    pending::<()>().await;
+}
+
+#[expect(clippy::panic, reason = "the test has failed")]
+fn assert_names_the_lock(warnings: &[String]) {
+    let [warning] = warnings else {
+        panic!("one of the client that is gone: {warnings:?}")
+    };
+    assert!(warning.contains("without `shutdown`"), "{warning}");
+    assert!(warning.contains("{\"a\"}"), "{warning}");
+}
+
+#[test]
+fn a_scope_that_is_dropped_while_it_has_a_lock_says_which_and_gives_it_back_in_the_background() {
+    let warnings = said(Level::WARN, async || {
+        let lab = Lab::new().await;
+        let scope = lab.host().locks.scope(stays);
+        assert!(is_dropped(scope).await);
+        assert!(lab.is_free("a").await);
+    });
+    assert_names_the_lock(&warnings);
+}
+
+#[test]
+fn a_scope_that_is_dropped_while_it_waits_says_where_and_leaves_the_queue_in_the_background() {
+    let warnings = said(Level::WARN, async || {
+        let lab = Lab::new().await;
+        let guard = acquire(&lab.host()).await;
+        let scope = lab.host().locks.scope(stays);
+        assert!(is_dropped(scope).await);
+        lab.settle().await;
+        guard.release().await.unwrap();
+        assert!(lab.is_free("a").await);
+    });
+    assert_names_the_lock(&warnings);
+}
+
+#[test]
+fn a_shutdown_that_is_dropped_before_its_end_leaves_the_client_to_say_what_is_not_done() {
+    let warnings = said(Level::WARN, async || {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        host.network.set_faults(cut_off());
+        let shutdown = host.locks.shutdown(HeldLocks::Release, 60 * SECOND);
+        assert!(is_dropped(shutdown).await);
+        drop(guard);
+        drop(host.locks);
+        host.network.set_faults(Faults::default());
+        // The release was lost on its way. It is sent again after its time-out.
+        lab.wait(2 * SECOND).await;
+        assert!(lab.is_free("a").await);
+    });
+    assert_names_the_lock(&warnings);
+}
+
+#[test]
+fn a_scope_that_returns_and_a_shutdown_that_reports_leave_nothing_to_warn_of() {
+    let warnings = said(Level::WARN, async || {
+        let lab = Lab::new().await;
+        let locks = lab.host().locks;
+        let guard = locks.scope(async |locks| {
+            let lock = locks.fair_lock("a").unwrap();
+            lock.acquire(RecordWait::NoWait).await.unwrap()
+        });
+        assert!(!guard.await.is_held());
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        host.network.set_faults(cut_off());
+        let report = host.locks.shutdown(HeldLocks::Release, SECOND).await;
+        assert_eq!(report.unfinished.len(), 1, "the caller knows");
+        drop((guard, host));
+    });
+    assert_eq!(warnings, [""; 0]);
+}
+
+async fn lab_with_ttl() -> Lab {
+    let lab = Lab::new().await;
+    lab.switch_ttl_on().await;
+    lab
+}
+
+/// Sets the expiry of lock `a` to a day before the test began.
+async fn date_back(lab: &Lab) {
+    let past = AttributeValue::N((EPOCH - DAY).as_secs().to_string());
+    let request = lab.engine.client().update_item().table_name("locks");
+    let request = request.key("pk", AttributeValue::S("a".into()));
+    let request = request.key("sk", AttributeValue::S("fairlock/#lock".into()));
+    let request = request.update_expression("SET expires_at = :past");
+    let request = request.expression_attribute_values(":past", past);
+    request.send().await.unwrap();
+}
+
+#[test]
+fn ttl_takes_nothing_of_a_lock_that_is_held_and_waited_for_however_long() {
+    virtual_time(async {
+        let lab = lab_with_ttl().await;
+        // Rare heartbeats and polls, so that two days of them are few.
+        let minutes = |n: u32| n * 60 * SECOND;
+        let behind = sized(1, 3);
+        let hosts: Vec<_> = (0..5 + behind)
+            .map(|_| {
+                lab.host_with(|builder| {
+                    let builder = builder
+                        .lease_duration(minutes(60))
+                        .heartbeat_interval(minutes(4));
+                    let builder = builder.poll_interval(minutes(1), minutes(4));
+                    builder.idle_retention(DAY).successor_slots(4)
+                })
+            })
+            .collect();
+        let guard = acquire(&hosts[0]).await;
+        let mut waiting = Vec::new();
+        for host in &hosts[1..] {
+            waiting.push(waits(&lab, host).await);
+        }
+        let queue = lab.items("a").await;
+        assert_eq!(
+            queue.len(),
+            1 + behind,
+            "four successors, and rows behind: {queue:?}"
+        );
+        // The idle retention passes, and more.
+        for _ in 0..sized(6, 10) {
+            lab.wait(DAY / 4).await;
+            let deleted = lab.engine.expire().await.unwrap();
+            assert_eq!(deleted, 0, "{queue:?}: left {:?}", lab.items("a").await);
+        }
+        assert_eq!(lab.items("a").await, queue);
+        let mut before = guard.ticket();
+        guard.release().await.unwrap();
+        for next in waiting {
+            let next = next.await.unwrap();
+            assert!(next.ticket() > before);
+            before = next.ticket();
+            next.release().await.unwrap();
+        }
+    });
+}
+
+/// A client whose wall clock is this many days behind DynamoDB's and that of every other host.
+fn host_days_behind(lab: &Lab, days: u32) -> Host {
+    let late = Clock::of_tokio(EPOCH - days * DAY);
+    lab.host_with(|builder| builder.clock(late))
+}
+
+#[test]
+fn a_bystander_with_an_old_wall_clock_does_not_have_ttl_delete_a_lock_that_is_held() {
+    virtual_time(async {
+        let lab = lab_with_ttl().await;
+        let guard = acquire(&lab.host()).await;
+        let late = host_days_behind(&lab, 8);
+        let waiting = waits(&lab, &late).await;
+        let lock = late.locks.fair_lock("a").unwrap();
+        assert!(lock.try_acquire().await.unwrap().is_none());
+        for _ in 0..10 {
+            assert_eq!(lab.engine.expire().await.unwrap(), 0);
+            lab.wait(10 * SECOND).await;
+        }
+        assert!(guard.is_held());
+        guard.release().await.unwrap();
+        let next = waiting.await.unwrap();
+        assert_eq!(lab.engine.expire().await.unwrap(), 0);
+        next.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_wall_clock_makes_no_lock_that_ttl_takes_away_under_its_holder() {
+    virtual_time(async {
+        for (days, ahead) in [(8, true), (8, false), (4000, false)] {
+            let lab = lab_with_ttl().await;
+            let wall = match ahead {
+                true => Clock::of_tokio(EPOCH + days * DAY),
+                false => Clock::of_tokio(EPOCH - days * DAY),
+            };
+            let wrong = lab.host_with(|builder| builder.clock(wall));
+            // Whatever its first write creates.
+            let guard = acquire(&wrong).await;
+            assert_eq!(lab.engine.expire().await.unwrap(), 0);
+            let first = guard.ticket();
+            guard.release().await.unwrap();
+            // The lock item expires after it was unused for long enough, and not before. Its tickets keep growing.
+            lab.wait(3 * DAY).await;
+            assert_eq!(lab.engine.expire().await.unwrap(), 0);
+            lab.wait(5 * DAY).await;
+            assert_eq!(lab.engine.expire().await.unwrap(), 1);
+            let again = acquire(&lab.host()).await;
+            assert!(again.ticket() > first, "{} days: {}", days, again.ticket());
+            again.release().await.unwrap();
+            lab.wait(8 * DAY).await;
+            assert_eq!(lab.engine.expire().await.unwrap(), 1);
+            let wrong = acquire(&wrong).await;
+            assert!(wrong.ticket() > first, "{} days: {}", days, wrong.ticket());
+        }
+    });
+}
+
+#[test]
+fn a_lock_whose_item_would_go_soon_is_kept_before_anybody_believes_in_it() {
+    virtual_time(async {
+        let lab = lab_with_ttl().await;
+        // With a lease of a quarter of an hour, days have few heartbeats. Both leases are far shorter than the retention.
+        let lease = sized(15 * 60 * SECOND, 30 * SECOND);
+        let host = lab.host_with(|builder| builder.lease_duration(lease));
+        acquire(&host).await.release().await.unwrap();
+        // Half of the retention of seven days, and an hour, have passed.
+        lab.wait(7 * DAY / 2 + 3600 * SECOND).await;
+        let before = host.network.counts();
+        let guard = acquire(&host).await;
+        let sent = host.network.counts() - before;
+        assert_eq!(sent.requests(), 2, "enters, and renews at once: {sent:?}");
+        lab.wait(6 * DAY).await;
+        assert!(guard.is_held());
+        assert_eq!(lab.engine.expire().await.unwrap(), 0);
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_client_with_a_shorter_idle_retention_takes_nothing_off_a_longer_one() {
+    virtual_time(async {
+        let lab = lab_with_ttl().await;
+        let long = lab.host_with(|builder| builder.idle_retention(30 * DAY));
+        let short = lab.host_with(|builder| builder.idle_retention(DAY));
+        acquire(&long).await.release().await.unwrap();
+        for _ in 0..10 {
+            let guard = acquire(&short).await;
+            lab.wait(60 * SECOND).await;
+            guard.release().await.unwrap();
+            lab.wait(DAY).await;
+            assert_eq!(lab.engine.expire().await.unwrap(), 0);
+        }
+        lab.wait(21 * DAY).await;
+        assert_eq!(lab.engine.expire().await.unwrap(), 1);
+    });
+}
+
+#[test]
+fn a_ttl_in_the_past_frees_no_lock_until_dynamodb_deletes_it_and_then_its_holder_is_told() {
+    virtual_time(async {
+        let lab = lab_with_ttl().await;
+        let guard = acquire(&lab.host()).await;
+        let lock = lab.host().locks.fair_lock("a").unwrap();
+        date_back(&lab).await;
+        assert!(lock.try_acquire().await.unwrap().is_none());
+        assert_eq!(lock.sweep().await.unwrap(), Default::default());
+        let wait = RecordWait::Timeout(5 * SECOND);
+        assert!(lock.acquire(wait).await.is_err());
+        assert!(guard.is_held());
+        // A heartbeat shows it, and the next one corrects it.
+        lab.wait(25 * SECOND).await;
+        assert_eq!(lab.engine.expire().await.unwrap(), 0);
+        date_back(&lab).await;
+        assert_eq!(lab.engine.expire().await.unwrap(), 1);
+        assert_eq!(guard.lost().await.reason, LossReason::Deleted);
+        assert!(!guard.is_held());
+    });
+}
+
+/// Waits behind the slots for a second. Its row is made void.
+async fn gives_up(host: &Host) {
+    let lock = host.locks.fair_lock("a").unwrap();
+    let quits = lock.acquire(RecordWait::Timeout(SECOND)).await;
+    assert!(matches!(quits, Err(Error::NotGranted { .. })), "{quits:?}");
+}
+
+#[test]
+fn a_queue_works_in_a_table_whose_keys_are_called_like_what_stands_inside_of_an_entry() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let keys = ["id", "nonce"].map(|name| (name, ScalarAttributeType::S));
+        create_table(&lab.engine.client(), "others", &keys).await;
+        let hosts = [0, 1, 2, 3].map(|_| {
+            lab.host_with(|it| {
+                it.table("others")
+                    .key_names("id", "nonce", "beat")
+                    .successor_slots(1)
+            })
+        });
+        let guard = acquire(&hosts[0]).await;
+        let successor = waits(&lab, &hosts[1]).await;
+        // Behind the slots: one caller that gives up, and one whose row waits.
+        gives_up(&hosts[2]).await;
+        let last = waits(&lab, &hosts[3]).await;
+        guard.release().await.unwrap();
+        successor.await.unwrap().release().await.unwrap();
+        last.await.unwrap().release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_void_row_that_ttl_deletes_before_the_queue_has_passed_it_costs_nobody_its_turn() {
+    virtual_time(async {
+        let lab = lab_with_ttl().await;
+        let minutes = |n: u32| n * 60 * SECOND;
+        let rare = || {
+            lab.host_with(|builder| {
+                let builder = builder
+                    .lease_duration(minutes(60))
+                    .heartbeat_interval(minutes(4));
+                let builder = builder.poll_interval(minutes(1), minutes(4));
+                builder.idle_retention(DAY).successor_slots(1)
+            })
+        };
+        let hosts = [(); 4].map(|()| rare());
+        let guard = acquire(&hosts[0]).await;
+        let successor = waits(&lab, &hosts[1]).await;
+        gives_up(&hosts[2]).await;
+        let last = waits(&lab, &hosts[3]).await;
+        assert_eq!(
+            lab.items("a").await.len(),
+            3,
+            "the lock, a void row and one that waits"
+        );
+        lab.wait(2 * DAY).await;
+        assert_eq!(lab.engine.expire().await.unwrap(), 1);
+        guard.release().await.unwrap();
+        let successor = successor.await.unwrap();
+        // The ticket is a gap again, which is observed for one join timeout. Polls are four minutes apart.
+        lab.wait(minutes(10)).await;
+        let started = Instant::now();
+        successor.release().await.unwrap();
+        let last = last.await.unwrap();
+        assert!(started.elapsed() <= minutes(4), "{:?}", started.elapsed());
+        last.release().await.unwrap();
+        assert!(lab.is_free("a").await);
+        assert_eq!(lab.items("a").await.len(), 1);
+    });
+}
+
+#[test]
+fn a_void_row_that_ttl_deletes_is_passed_by_those_who_come_later_and_do_not_wait() {
+    virtual_time(async {
+        let lab = lab_with_ttl().await;
+        let hosts = [(); 4].map(|()| lab.host_with(|it| it.idle_retention(DAY).successor_slots(1)));
+        let guard = acquire(&hosts[0]).await;
+        let successor = waits(&lab, &hosts[1]).await;
+        let lock = hosts[2].locks.fair_lock("a").unwrap();
+        drop(lock.acquire(RecordWait::Timeout(SECOND)).await);
+        successor.abort();
+        lab.settle().await;
+        // As if the row had been there for a day: TTL would delete the same.
+        let items = lab.items("a").await;
+        let void = items.iter().find(|key| !key.ends_with("#lock"));
+        if let Some(void) = void {
+            let delete = lab.engine.client().delete_item().table_name("locks");
+            let delete = delete.key("pk", AttributeValue::S("a".into()));
+            let delete = delete.key("sk", AttributeValue::S(void.clone()));
+            delete.send().await.unwrap();
+        }
+        guard.release().await.unwrap();
+        lab.wait(20 * SECOND).await;
+        let lock = hosts[3].locks.fair_lock("a").unwrap();
+        let granted = lock.try_acquire().await.unwrap();
+        assert!(granted.is_some(), "{items:?}");
+    });
+}
