@@ -1,4 +1,4 @@
-//! Drives one place: its state machine says what to do next, and this module does it.
+//! Drives one place up to its grant. The state machine `fairlock_protocol::place` says what to do next, and this module does it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,11 +21,11 @@ use fairlock_protocol::place::{Act, Claim, Found, Place};
 use fairlock_protocol::step::Refusal;
 use fairlock_protocol::ticket::Ticket;
 
-/// Attempts before a ticket is drawn. Each attempt was refused because the lock had just become free, or because a queue grew that the
-/// caller bounds.
+/// How often a place asks for a slot before it draws a ticket. It asks again where the lock had just become free, or where a queue grew
+/// that the caller bounds.
 const TRIES_AT_THE_DOOR: u8 = 6;
-/// The first pause for another caller that is on its way to a free lock. It doubles twice. All pauses together suffice for that caller's
-/// draw, row and slot over any network that is fit for locks. They are a negligible wait if that caller crashed on the way.
+/// The first pause for another caller that is on its way to a free lock. The next pauses are 40 ms and 80 ms. Meanwhile that caller draws,
+/// writes its row and gets its slot. If it crashed on the way, these pauses are lost.
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
 
 /// The outcome of one place.
@@ -33,16 +33,16 @@ pub(super) enum End {
     Granted(Arc<Hold>),
     /// The place came to nothing. The task asks for another place.
     Again,
-    /// As `Again`: its row arrived after other clients had closed the gap.
+    /// As `Again`: its row arrived too late, when other clients had already made its ticket void.
     TooSlow,
 }
 
 /// A place, from the first request to the grant.
-pub(super) struct Course<'a> {
-    to: &'a Acquisition,
+pub(super) struct Driver<'a> {
+    acquisition: &'a Acquisition,
     place: Place,
     /// Factor on the usual time-out of its draw and its row. Above 1 after a row that came too late.
-    time: u32,
+    timeout_factor: u32,
     doorway_turn: &'a mut Option<DoorwayTurn>,
     /// The lock item as the last answer showed it, while the place has no ticket.
     seen: Option<LockItem>,
@@ -63,21 +63,21 @@ enum Acquired {
     Queued(Queued),
 }
 
-impl<'a> Course<'a> {
+impl<'a> Driver<'a> {
     pub(super) fn new(
-        to: &'a Acquisition,
-        time: u32,
+        acquisition: &'a Acquisition,
+        timeout_factor: u32,
         doorway_turn: &'a mut Option<DoorwayTurn>,
     ) -> Self {
         let claim = Claim {
-            waits: to.claim.waits,
-            shares: Some(to.claim.permits) != to.name.permits(),
+            waits: acquisition.claim.waits,
+            shares: Some(acquisition.claim.permits) != acquisition.name.permits(),
             max_tries: TRIES_AT_THE_DOOR,
         };
-        Course {
-            to,
+        Driver {
+            acquisition,
             place: Place::new(claim),
-            time,
+            timeout_factor,
             doorway_turn,
             seen: None,
             first: None,
@@ -88,19 +88,19 @@ impl<'a> Course<'a> {
     }
 
     /// Runs the place until it is granted or has ended. Each turn of the loop is a step of the machine. Also ends on a final failure, or
-    /// when no caller waits any more (`Acquisition::check`).
+    /// when no caller waits any more (`Acquisition::ensure_wanted`).
     ///
     /// Every request but the first is boxed. So the task of an uncontended turn reserves no memory for later requests, and the task of a
     /// waiter reserves none for earlier requests.
     pub(super) async fn run(mut self) -> Result<End, Refused> {
-        let mut act = self.sets_out();
+        let mut act = self.first_act();
         loop {
             let next = match act {
                 Act::Enter => self.enter().await,
                 Act::Hold | Act::Again | Act::Refused | Act::Over => break,
                 act => match &mut self.acquired {
                     Acquired::Queued(queue) => {
-                        Box::pin(queue.carry_out(self.to, &mut self.place, act)).await
+                        Box::pin(queue.carry_out(self.acquisition, &mut self.place, act)).await
                     }
                     _ => Box::pin(self.carry_out(act)).await,
                 },
@@ -119,16 +119,16 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Chooses the first request by what this client's own release saw of the queue a moment ago.
-    fn sets_out(&mut self) -> Act {
-        if !self.to.claim.waits {
+    /// Chooses the first request. If this client released the lock a moment ago, it still knows the queue from that answer.
+    fn first_act(&mut self) -> Act {
+        if !self.acquisition.claim.waits {
             return self.place.sets_out(Seen::Unknown);
         }
-        // At the least, each member of the batch has the earlier members before it.
-        self.to.batch.turn_away(0);
-        self.seen = self.to.inner.hint(&self.to.name);
+        // The callers of the batch stand behind each other. Refuses those for which that alone is too long a queue.
+        self.acquisition.batch.turn_away(0);
+        self.seen = self.acquisition.inner.hint(&self.acquisition.name);
         let known = match &self.seen {
-            Some(item) => self.to.sight(item),
+            Some(item) => self.acquisition.sight(item),
             None => Seen::Unknown,
         };
         self.place.sets_out(known)
@@ -142,7 +142,7 @@ impl<'a> Course<'a> {
             Act::Pause => {
                 let span = ON_ITS_WAY * 2_u32.pow(self.pauses.min(2));
                 self.pauses += 1;
-                self.to.pause(span).await;
+                self.acquisition.pause(span).await;
                 self.read().await
             }
             Act::Read => self.read().await,
@@ -156,33 +156,41 @@ impl<'a> Course<'a> {
     fn sees(&self) -> Seen {
         self.seen
             .as_ref()
-            .map_or(Seen::Nobody, |item| self.to.sight(item))
+            .map_or(Seen::Nobody, |item| self.acquisition.sight(item))
     }
 
     async fn read(&mut self) -> Result<Act, Refused> {
-        self.to.check()?;
-        let policy = self.to.policy_at_the_door();
-        let read = || self.to.store().read_lock(&self.to.name);
-        self.seen = self.to.store().retry(&policy, read).await?.value;
-        self.seen.iter().for_each(|item| self.to.saw(item, None));
+        self.acquisition.ensure_wanted()?;
+        let policy = self.acquisition.policy_at_the_door();
+        let read = || self.acquisition.store().read_lock(&self.acquisition.name);
+        self.seen = self.acquisition.store().retry(&policy, read).await?.value;
+        self.seen
+            .iter()
+            .for_each(|item| self.acquisition.saw(item, None));
         Ok(self.place.read(self.sees()))
     }
 
     /// Reclaims what has expired in the way of this place. Refuses the callers for which the queue is too long even so.
     async fn clear(&mut self) -> Result<Act, Refused> {
-        self.to.check()?;
+        self.acquisition.ensure_wanted()?;
         let Some(item) = self.seen.take() else {
             return Ok(self.place.clears(Refusal::Free, Seen::Nobody));
         };
-        let (to, policy) = (self.to, self.to.policy_at_the_door());
-        let mut way = Reclaim::of(to.store(), &to.name, &policy, to.claim.permits, item);
+        let (acquisition, policy) = (self.acquisition, self.acquisition.policy_at_the_door());
+        let mut way = Reclaim::of(
+            acquisition.store(),
+            &acquisition.name,
+            &policy,
+            acquisition.claim.permits,
+            item,
+        );
         let (mut place, mut is_taken) = (self.place, false);
         let judged = |refusal: &Refusal, item: &LockItem| {
             is_taken = *refusal == Refusal::Taken;
-            if is_taken && to.is_too_long(item) {
-                to.batch.turn_away(state::turns(item));
+            if is_taken && acquisition.is_too_long(item) {
+                acquisition.batch.turn_away(state::turns(item));
             }
-            to.sight(item)
+            acquisition.sight(item)
         };
         let act = way.run(&mut place, judged).await?;
         self.place = place;
@@ -195,27 +203,30 @@ impl<'a> Course<'a> {
         Ok(act)
     }
 
-    /// Asks for permits beside the entry in the first slot. Names the most permits that this entry may have: those that were seen. If none
-    /// were seen, names as many as this claim asks for, or those that it leaves if they are fewer, but at least 1.
+    /// Asks for permits beside the entry in the first slot. The write's condition says how many permits that entry may have at most: as
+    /// many as were seen there. If no entry was seen, it may have as many as this claim asks for, but no more than this claim leaves.
     async fn share(&mut self) -> Result<Act, Refused> {
-        self.to.check()?;
-        let (attempt, policy) = (self.to.attempt(), self.to.policy_at_the_door());
-        let all = self.to.name.permits().unwrap_or_default();
+        self.acquisition.ensure_wanted()?;
+        let (attempt, policy) = (
+            self.acquisition.attempt(),
+            self.acquisition.policy_at_the_door(),
+        );
+        let all = self.acquisition.name.permits().unwrap_or_default();
         let others = all.saturating_sub(attempt.permits).max(1);
         let first = self.seen.as_ref().map_or(self.first, first_of);
         let first = first.unwrap_or(attempt.permits.min(others));
-        let asked = self.to.slots(&policy).share(&attempt, first).await;
+        let asked = self.acquisition.slots(&policy).share(&attempt, first).await;
         self.asked(attempt, asked)
     }
 
-    /// A caller that bounds the queue, and has not seen it, asks for a free lock only.
+    /// Asks for a slot. A caller that bounds the queue, and has not seen it, asks for a free lock only.
     ///
-    /// If a request went unanswered and a lease has passed since the first sending, a late copy may have made this slot. An earlier copy
-    /// may have held the lock before, and lost it. So the client gives the slot up and asks again.
+    /// A request that was sent again may be applied twice. After a lease nothing tells whether this slot is of the first copy or of a later
+    /// one: the first may have held the lock, and been evicted. So the client gives the slot back then, and asks again.
     async fn enter(&mut self) -> Result<Act, Refused> {
-        self.to.check()?;
+        self.acquisition.ensure_wanted()?;
         let seen = self.seen.take();
-        let most = self.to.most_drawn(seen.as_ref());
+        let most = self.acquisition.most_drawn(seen.as_ref());
         let stays_until = seen.as_ref().map(|item| item.expires_at);
         if most.is_none() && seen.is_some() {
             self.seen = seen;
@@ -223,16 +234,19 @@ impl<'a> Course<'a> {
         }
         let wish = Wish {
             most: most.unwrap_or(Ticket::new(u64::MAX)),
-            waits: self.to.claim.waits && most.is_some(),
+            waits: self.acquisition.claim.waits && most.is_some(),
             stays_until,
         };
-        let (attempt, policy) = (self.to.attempt(), self.to.policy_at_the_door());
-        let (store, first_sent) = (self.to.store(), self.to.store().now());
-        let asked = self.to.slots(&policy).enter(&attempt, wish).await;
+        let (attempt, policy) = (
+            self.acquisition.attempt(),
+            self.acquisition.policy_at_the_door(),
+        );
+        let (store, first_sent) = (self.acquisition.store(), self.acquisition.store().now());
+        let asked = self.acquisition.slots(&policy).enter(&attempt, wish).await;
         let over = first_sent + lease::believed(store.config().lease);
         match asked {
             Ok(Asked::Taken(taken)) if attempt.is_in_doubt() && over <= store.now() => {
-                self.to.batch.note_answered();
+                self.acquisition.batch.note_answered();
                 self.gives_back(attempt, taken);
                 Ok(self.place.asked(Found::Nowhere, Seen::Unknown))
             }
@@ -240,34 +254,39 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Gives a slot back in the background. The next request asks as if nothing was seen, because no answer has shown the lock item without
-    /// the slot yet.
+    /// Gives a slot back in the background. The next request asks as if nothing was seen, because what was seen has the slot in it.
     fn gives_back(&self, attempt: Attempt, taken: Taken) {
         let (ticket, seen) = (taken.ticket, taken.answer.value);
-        self.to.saw(&seen, None);
+        self.acquisition.saw(&seen, None);
         let departure = Departure::of(Place::of_another(), attempt, ticket, seen);
-        self.to.leaves(departure);
+        self.acquisition.leaves(departure);
     }
 
     /// Takes the first slot of a free lock whose tickets are all settled, and has their rows deleted.
     async fn enter_over(&mut self, snapshot: Snapshot) -> Result<Act, Refused> {
-        self.to.check()?;
-        let (attempt, policy) = (self.to.attempt(), self.to.policy_at_the_door());
-        let slots = self.to.slots(&policy);
+        self.acquisition.ensure_wanted()?;
+        let (attempt, policy) = (
+            self.acquisition.attempt(),
+            self.acquisition.policy_at_the_door(),
+        );
+        let slots = self.acquisition.slots(&policy);
         let asked = slots.enter_over(&attempt, &snapshot.item).await;
         if let Ok(Asked::Taken(taken)) = &asked {
             let settled_rows = snapshot.settled_rows(taken.ticket).map(|row| row.ticket);
-            self.to.inner.clean(&self.to.name, settled_rows.collect());
+            self.acquisition
+                .inner
+                .clean(&self.acquisition.name, settled_rows.collect());
         }
         self.asked(attempt, asked)
     }
 
-    /// Takes in the answer to a request for a place. An attempt that got no place may get it yet, by a request that is still under way.
+    /// Takes in the answer to a request for a place. If no answer came, a request that is still under way may get the place yet, and the
+    /// task has to leave it.
     fn asked(&mut self, attempt: Attempt, asked: Result<Asked, Failure>) -> Result<Act, Refused> {
         match asked {
             Ok(Asked::Taken(taken)) => {
-                self.to.batch.note_answered();
-                self.to.saw(&taken.answer.value, None);
+                self.acquisition.batch.note_answered();
+                self.acquisition.saw(&taken.answer.value, None);
                 let found = taken
                     .answer
                     .value
@@ -278,24 +297,25 @@ impl<'a> Course<'a> {
                     Act::Decide => {
                         // Opens the doorway for the next batch: its tickets are newer.
                         self.doorway_turn.take();
-                        Acquired::Queued(self.to.queues_up(attempt, taken, None))
+                        Acquired::Queued(self.acquisition.queues_up(attempt, taken, None))
                     }
                     _ => {
                         let (ticket, seen) = (taken.ticket, taken.answer.value);
                         let departure = Departure::of(self.place, attempt, ticket, seen);
-                        self.to.leaves(departure);
+                        self.acquisition.leaves(departure);
                         return Ok(Act::Refused);
                     }
                 };
                 Ok(act)
             }
             Ok(Asked::Busy(item)) => {
-                self.to.inner.forget(&attempt);
+                self.acquisition.inner.forget(&attempt);
                 self.refused(item)
             }
             Err(failure) => {
                 if attempt.is_in_doubt() {
-                    self.to.leaves(Departure::unseen(self.place, attempt));
+                    self.acquisition
+                        .leaves(Departure::unseen(self.place, attempt));
                 }
                 Err(failure.into())
             }
@@ -303,22 +323,23 @@ impl<'a> Course<'a> {
     }
 
     fn refused(&mut self, item: Option<LockItem>) -> Result<Act, Refused> {
-        self.to.batch.note_answered();
-        item.iter().for_each(|item| self.to.saw(item, None));
+        self.acquisition.batch.note_answered();
+        item.iter()
+            .for_each(|item| self.acquisition.saw(item, None));
         self.seen = item;
         Ok(self.place.asked(Found::Nowhere, self.sees()))
     }
 
-    /// Draws a ticket. From the draw on, the ticket gets settled whatever happens.
+    /// Draws a ticket. From now on there is a ticket, and however the place ends, the ticket is settled.
     async fn draw(&mut self) -> Result<Act, Refused> {
-        self.to.check()?;
+        self.acquisition.ensure_wanted()?;
         let seen = self.seen.take();
-        let Some(most) = self.to.most_drawn(seen.as_ref()) else {
+        let Some(most) = self.acquisition.most_drawn(seen.as_ref()) else {
             return Ok(self.place.drew(false));
         };
-        let (store, attempt) = (self.store(), self.to.attempt());
-        let policy = self.to.batch.policy_to_draw();
-        let (name, tickets) = (&self.to.name, attempt.tickets);
+        let (store, attempt) = (self.store(), self.acquisition.attempt());
+        let policy = self.acquisition.batch.policy_to_draw();
+        let (name, tickets) = (&self.acquisition.name, attempt.tickets);
         let drawn = counter::draw(&store, name, &policy, tickets, most, seen.as_ref()).await;
         let drawn = match drawn {
             Ok(drawn) => drawn,
@@ -328,7 +349,7 @@ impl<'a> Course<'a> {
         let act = self.place.drew(drawn.is_some());
         if let Some(drawn) = drawn {
             self.doorway_turn.take();
-            self.to.saw(&drawn.value, None);
+            self.acquisition.saw(&drawn.value, None);
             self.acquired = Acquired::Drawn(attempt, Box::new(drawn));
         }
         Ok(act)
@@ -339,8 +360,15 @@ impl<'a> Course<'a> {
         let Acquired::Drawn(attempt, drawn) = &self.acquired else {
             return Ok(Act::Again);
         };
-        let (to, ticket) = (self.to, drawn.value.last);
-        let joined = queue::join(&self.store(), &to.name, &to.policy(), attempt, ticket).await?;
+        let (acquisition, ticket) = (self.acquisition, drawn.value.last);
+        let joined = queue::join(
+            &self.store(),
+            &acquisition.name,
+            &acquisition.policy(),
+            attempt,
+            ticket,
+        )
+        .await?;
         let Acquired::Drawn(attempt, drawn) =
             std::mem::replace(&mut self.acquired, Acquired::Nothing)
         else {
@@ -354,30 +382,30 @@ impl<'a> Course<'a> {
                     beats,
                     answer,
                 };
-                self.acquired = Acquired::Queued(to.queues_up(attempt, taken, Some(*row)));
+                self.acquired = Acquired::Queued(acquisition.queues_up(attempt, taken, Some(*row)));
                 Ok(self.place.joined(true))
             }
             JoinOutcome::TooSlow => {
-                tracing::info!(lock = %to.name, %ticket, "too slow to join the queue: draws again");
+                tracing::info!(lock = %acquisition.name, %ticket, "too slow to join the queue: draws again");
                 self.is_too_slow = true;
                 self.place.joined(false);
                 // The place leaves in the background, and the task asks for another place at once.
                 let departure = Departure::of(self.place, attempt, ticket, drawn.value);
-                to.leaves(departure);
+                acquisition.leaves(departure);
                 Ok(Act::Again)
             }
         }
     }
 
     fn store(&self) -> Store {
-        match self.time {
-            1 => self.to.store().clone(),
-            time => self.to.store().with_more_time(time),
+        match self.timeout_factor {
+            1 => self.acquisition.store().clone(),
+            factor => self.acquisition.store().with_more_time(factor),
         }
     }
 
     async fn granted(self) -> Result<End, Refused> {
-        let to = self.to;
+        let acquisition = self.acquisition;
         let granted = match self.acquired {
             Acquired::Taken(attempt, taken) => {
                 let Taken {
@@ -386,14 +414,14 @@ impl<'a> Course<'a> {
                     answer,
                 } = *taken;
                 let (place, item) = (self.place, &answer.value);
-                Box::pin(to.grant(place, attempt, (ticket, beats), item)).await?
+                Box::pin(acquisition.grant(place, attempt, (ticket, beats), item)).await?
             }
-            Acquired::Queued(queue) => Box::pin(queue.granted(to, self.place)).await?,
+            Acquired::Queued(queue) => Box::pin(queue.granted(acquisition, self.place)).await?,
             Acquired::Nothing | Acquired::Drawn(..) => None,
         };
         match granted {
             Some(granted) => Ok(End::Granted(granted)),
-            None if to.claim.waits => Ok(End::Again),
+            None if acquisition.claim.waits => Ok(End::Again),
             None => Err(Refused::NotGranted),
         }
     }
@@ -403,17 +431,21 @@ impl<'a> Course<'a> {
         let Some(item) = &self.seen else {
             return Refused::NotGranted;
         };
-        self.to.saw(item, None);
+        self.acquisition.saw(item, None);
         match item.is_free() {
             // The lock is free, but its open tickets were not all judged.
-            true => self.to.check().err().unwrap_or(Refused::NotGranted),
+            true => self
+                .acquisition
+                .ensure_wanted()
+                .err()
+                .unwrap_or(Refused::NotGranted),
             false => Refused::NotGranted,
         }
     }
 
     fn came_to_nothing(self) -> End {
         if let Acquired::Queued(queue) = self.acquired {
-            queue.passed(self.to);
+            queue.passed(self.acquisition);
         }
         match self.is_too_slow {
             true => End::TooSlow,
@@ -429,14 +461,14 @@ impl<'a> Course<'a> {
             Acquired::Taken(attempt, taken) => {
                 let seen = taken.answer.value;
                 let departure = Departure::of(self.place, attempt, taken.ticket, seen);
-                self.to.leaves(departure);
+                self.acquisition.leaves(departure);
             }
             Acquired::Drawn(attempt, drawn) => {
                 let (ticket, seen) = (drawn.value.last, drawn.value);
                 let departure = Departure::of(self.place, attempt, ticket, seen);
-                self.to.leaves(departure);
+                self.acquisition.leaves(departure);
             }
-            Acquired::Queued(queue) => queue.leaves(self.to, self.place, &refused),
+            Acquired::Queued(queue) => queue.leaves(self.acquisition, self.place, &refused),
         }
         refused
     }

@@ -1,4 +1,5 @@
-//! The task of a place, from its first request to its last. The task removes whatever it wrote; what it cannot remove lapses with its lease.
+//! The task of a place, from its first request to its last. The task removes what it wrote before it ends. What it cannot remove expires with
+//! its lease.
 
 mod driver;
 mod grace;
@@ -26,15 +27,15 @@ use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
-use driver::{Course, End};
+use driver::{Driver, End};
 use leaving::Leaving;
 use outage::Doublings;
 
 /// The limit of the time-out factor. The factor doubles each time that a place was too slow to join the queue.
-const MAX_TIME: u32 = 8;
+const MAX_TIMEOUT_FACTOR: u32 = 8;
 
-/// Acquires a lock for a batch, in the background.
-pub(crate) fn go(
+/// Starts the task that acquires a lock for a batch.
+pub(crate) fn spawn(
     inner: &Arc<ClientInner>,
     name: &LockName,
     batch: Arc<Batch>,
@@ -46,7 +47,8 @@ pub(crate) fn go(
     });
 }
 
-/// A place in a lock, for one call or for several calls that came together. Its one task runs from the first request for it to the last.
+/// The task that gets one place after another until one is granted, and keeps that place until its last turn has ended. It serves one call,
+/// or several calls that came together.
 struct Acquisition {
     inner: Arc<ClientInner>,
     /// The task's job in the list of background work.
@@ -62,7 +64,7 @@ struct Acquisition {
     /// The hold, while the place holds the lock.
     hold: Option<Arc<Hold>>,
     /// No caller waits for this place any more: the callers were answered, or wait for another place.
-    is_over: bool,
+    callers_answered: bool,
     /// When to log a wait that has become long.
     long: Mutex<Doublings>,
 }
@@ -75,7 +77,7 @@ impl Drop for Acquisition {
             hold.attempt.confirms_no_more();
             self.inner.lets_go(hold);
         }
-        if !self.is_over {
+        if !self.callers_answered {
             self.batch.refuse(Refused::Gone);
         }
     }
@@ -104,12 +106,13 @@ impl Acquisition {
             claim,
             leaving: Arc::new(Leaving::new(inner, name)),
             hold: None,
-            is_over: false,
+            callers_answered: false,
             long: Mutex::new(Doublings::of(started)),
         }
     }
 
-    /// Runs to the end of the place. Takes the job off the client's list, then answers the last caller, then finishes leaving old places.
+    /// Runs to the end of the place. Takes the job off the client's list before the last caller is answered, so that a shutdown after the
+    /// answer does not find the job. Then finishes leaving old places.
     async fn run(mut self, open: Open, mut doorway_turn: Option<DoorwayTurn>) {
         self.batch.sets_out();
         let leaving = Arc::clone(&self.leaving);
@@ -128,7 +131,7 @@ impl Acquisition {
                 };
                 done.note(&self.inner);
                 drop(open);
-                self.is_over = true;
+                self.callers_answered = true;
                 done.tell(&self.inner);
             }
             Err(refused) => {
@@ -136,7 +139,7 @@ impl Acquisition {
                 self.batch.will_refuse(told);
                 self.wait_left().await;
                 drop(open);
-                self.is_over = true;
+                self.callers_answered = true;
                 self.batch.refuse(refused);
             }
         }
@@ -144,18 +147,18 @@ impl Acquisition {
         leaving.wait_done().await;
     }
 
-    /// Asks for places until a place is granted. Each turn of the loop asks for a new place, because the previous place was void, skipped
-    /// or lost. A place also fails if other clients made a bounded queue too long first. Ends when a place is granted, on a final failure,
-    /// or when `check` refuses: no caller waits any more, or a claim that does not wait is out of time.
+    /// Asks for places until a place is granted. Each pass of the loop asks for a new place, because the previous place was void, passed over
+    /// or lost, or because other clients made a bounded queue too long first. Ends when a place is granted, on a final failure, or when
+    /// nobody wants the place any more (`ensure_wanted`).
     async fn work(&self, doorway_turn: &mut Option<DoorwayTurn>) -> Result<Arc<Hold>, Refused> {
-        let mut time = 1;
+        let mut timeout_factor = 1;
         loop {
-            self.check()?;
-            let ended = Box::pin(Course::new(self, time, doorway_turn).run()).await?;
+            self.ensure_wanted()?;
+            let ended = Box::pin(Driver::new(self, timeout_factor, doorway_turn).run()).await?;
             match ended {
                 End::Granted(hold) => return Ok(hold),
                 End::Again => {}
-                End::TooSlow => time = (time * 2).min(MAX_TIME),
+                End::TooSlow => timeout_factor = (timeout_factor * 2).min(MAX_TIMEOUT_FACTOR),
             }
         }
     }
@@ -176,8 +179,8 @@ impl Acquisition {
         self.leaving.add(departure);
     }
 
-    /// Waits until nothing of the place stands in the table, so that a process may exit on the error. Waits for one request time-out at
-    /// most; slower work goes on. A shutdown waits for that work itself.
+    /// Waits until nothing of the place stands in the table, because a process may exit as soon as it has the error. Waits for one request
+    /// time-out at most; slower work goes on. A shutdown waits for that work itself.
     async fn wait_left(&self) {
         let config = self.store().config();
         let mut until = self.store().now() + config.request_timeout;
@@ -221,16 +224,19 @@ impl Acquisition {
         self.long.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Checks, before each step, whether to go on. The callers may have gone, or a claim that does not wait may have used up its time.
-    fn check(&self) -> Result<(), Refused> {
+    /// Fails if no caller wants the place any more: all have gone, or a claim that does not wait has used up its time. Each step checks it.
+    fn ensure_wanted(&self) -> Result<(), Refused> {
         let ends = self.inner.no_wait_ends(self.started);
-        match () {
-            () if self.batch.stop.is_cancelled() => Err(self.inner.why_stopped()),
-            () if !self.claim.waits && ends <= self.store().now() => Err(Refused::Late),
-            () => Ok(()),
+        if self.batch.stop.is_cancelled() {
+            return Err(self.inner.why_stopped());
         }
+        if !self.claim.waits && ends <= self.store().now() {
+            return Err(Refused::Late);
+        }
+        Ok(())
     }
 
+    /// Tells the callers, the callers behind them at the doorway, and the client what an answer showed.
     fn saw(&self, item: &LockItem, prospect: Option<Prospect>) {
         self.batch.saw(item, prospect);
         if let Some(behind) = self.inner.behind_at_the_door(&self.name, &self.batch) {
@@ -274,8 +280,8 @@ impl Acquisition {
         most.is_some_and(|most| most < state::turns(item))
     }
 
-    /// The highest `last` at which this batch may still draw without exceeding any caller's limit of turns before it.
-    /// Between two polls, no more turns are added than tickets are drawn. Returns `None` if the queue is too long, or was not seen.
+    /// The limit of the callers' queue (`max_waiters`) as a ticket: the batch may draw while the lock's `last` is at most that. No limit is the
+    /// largest ticket. The bound is safe, because each new waiter draws a ticket. Returns `None` if the queue is too long, or was not seen.
     fn most_drawn(&self, seen: Option<&LockItem>) -> Option<Ticket> {
         let any = Ticket::new(u64::MAX);
         let Some(most) = self.batch.most_before() else {

@@ -83,7 +83,7 @@ impl Queued {
         // A place whose turn has come must not be turned away from it.
         match waiter.place() {
             0 => Ok(()),
-            _ => to.check(),
+            _ => to.ensure_wanted(),
         }
     }
 
@@ -104,7 +104,7 @@ impl Queued {
                 notified = waiter.notified() => Woken::Notified(notified),
                 () = to.pause(span) => Woken::Due,
             };
-            to.check()?;
+            to.ensure_wanted()?;
             let (news, before) = match woken {
                 Woken::Told(item) => {
                     waiter.hear(*item);

@@ -1,5 +1,5 @@
-//! The turns at a place. Each hold is kept renewed until it ends. Then the next caller of the batch holds the lock, or the lock is handed
-//! off.
+//! The turns at a place, after its grant. The task renews the hold until it ends. Then it passes the lock to the next caller of the batch, or
+//! releases it to the next client.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// Records a release that failed and of which no caller will be notified. A shutdown reports it, so call this before the job is off the
-    /// list.
+    /// Records a release that failed and of which no caller will be notified. Must be called before the job is off the client's list, because
+    /// a shutdown reports what is recorded when the list is empty.
     pub(super) fn note(&self, inner: &ClientInner) {
         let Done {
             ended,
@@ -56,7 +56,7 @@ pub(super) fn tell(inner: &ClientInner, caller: GiveBack, ended: Result<Ended, F
 }
 
 impl Acquisition {
-    /// Runs the turns at the place, one in each turn of the loop.
+    /// Runs the turns at the place. Each pass of the loop is one hold.
     pub(super) async fn turns(&mut self, mut hold: Arc<Hold>) -> Done {
         let mut before: Option<GiveBack> = None;
         // Callers need no reports of an outage any more, so the client's plain store is enough.
@@ -71,7 +71,7 @@ impl Acquisition {
             self.keeps(&hold, offer).instrument(span).await;
             if hold.is_lost() {
                 hold.attempt.confirms_no_more();
-                self.sends_the_rest_on(&hold);
+                self.requeue_the_rest(&hold);
             }
             let caller = match hold.status() {
                 // Released at once, whatever the guard does.
@@ -82,7 +82,7 @@ impl Acquisition {
             let deadline = hold.lease_until();
             let lease = caller.as_ref().and_then(GiveBack::lease_for_caller);
             if lease.is_some() {
-                self.sends_the_rest_on(&hold);
+                self.requeue_the_rest(&hold);
             } else if let Some(next) = self.next_turn(&hold).await {
                 (hold, before) = (Arc::new(next), caller);
                 continue;
@@ -94,8 +94,14 @@ impl Acquisition {
         }
     }
 
-    /// Hands the lock off. A hold that is given back early is kept first, for as long as its caller wants. Both are boxed, so that the task
-    /// does not reserve memory for them all the time.
+    /// Ends the last hold of the place:
+    ///
+    /// - A hold that was lost with a grace is kept in the table until the grace is over.
+    /// - A hold that its caller made a lease gets its last write, and stays in the table.
+    /// - A hold that was released before its shortest time is kept for the rest of it.
+    /// - Every hold but the lease is released then.
+    ///
+    /// All of these are boxed, so that the task does not reserve memory for them all the time.
     async fn ends(
         &self,
         hold: &Arc<Hold>,
@@ -150,7 +156,7 @@ impl Acquisition {
         (given_back, offer)
     }
 
-    /// Keeps a hold renewed. Ends with the hold, which ends at once if its guard is given back.
+    /// Keeps a hold renewed. Returns when the hold ends. Giving its guard back ends it at once.
     async fn keeps(&self, hold: &Hold, offer: Offer<Holding>) {
         let inner = &self.inner;
         let saw = |item: &LockItem| inner.saw(&hold.name, item);
@@ -166,7 +172,7 @@ impl Acquisition {
         }
         tokio::select! {
             biased;
-            // Polled first, so that nothing is freed under a hold that has ended.
+            // Polled first: it notices that the hold has ended, and then no permits may be freed.
             () = &mut renewing => return,
             () = inner.free_permits_later(hold, &self.batch) => {}
         }
@@ -174,10 +180,10 @@ impl Acquisition {
     }
 
     /// Returns the next hold at the same place. Sends nothing, except a renewal that is overdue, and the write that invalidates checks of
-    /// the current hold. Returns `None` if no caller waits for the lock there, or if the place must not be kept.
+    /// the current hold. Returns `None` if no caller waits for the lock there, or if the place is lost or has too little of its lease left.
     async fn next_turn(&mut self, hold: &Hold) -> Option<Hold> {
         let inner = Arc::clone(&self.inner);
-        let is_kept = !self.is_over
+        let is_kept = !self.callers_answered
             && inner.is_passed_on(hold, &self.batch)
             && inner.store.now() < hold.believed_until()
             && inner.has_lease_left(hold).await
@@ -187,7 +193,7 @@ impl Acquisition {
             self.batch.part(inner.store.now());
         }
         if !is_kept || !inner.is_passed_on(hold, &self.batch) {
-            self.sends_the_rest_on(hold);
+            self.requeue_the_rest(hold);
             return None;
         }
         let next = hold.ticket.next()?;
@@ -195,9 +201,9 @@ impl Acquisition {
         Some(hold.passed_on(next))
     }
 
-    /// The place is gone, or will be. The callers that still wait behind the hold go to the end of the queue, with a place of their own.
-    fn sends_the_rest_on(&mut self, hold: &Hold) {
-        if std::mem::replace(&mut self.is_over, true) || hold.turns_left() == 1 {
+    /// Moves the callers that still wait behind the hold to a new place at the end of the queue. This place is lost, or about to be released.
+    fn requeue_the_rest(&mut self, hold: &Hold) {
+        if std::mem::replace(&mut self.callers_answered, true) || hold.turns_left() == 1 {
             return;
         }
         let (inner, batch) = (&self.inner, &self.batch);

@@ -414,7 +414,7 @@ impl LockClientBuilder {
         #[cfg(feature = "metrics")]
         telemetry::describe(&config);
         let store = Store::new(&self.dynamodb, config);
-        let inner = ClientInner::new(store, runtime, acquire::go, notifications);
+        let inner = ClientInner::new(store, runtime, acquire::spawn, notifications);
         Ok(LockClient {
             inner: ClientHandle::new(&Arc::new(inner)),
         })
