@@ -83,7 +83,7 @@ async fn acquire(
     taken
 }
 
-/// Takes the lease and prints it. A lease whose text cannot be written is of use to nobody, so it is given back.
+/// Takes the lease and prints it.
 async fn taken(
     options: &LeaseAcquire,
     locks: &LockClient,
@@ -97,14 +97,9 @@ async fn taken(
         false => lock,
     };
     let (picture, lock) = ProgressLine::of_lease(&options.lock, &options.place, lock);
-    // Another process may have the lease already, and have printed it.
-    let takes = async {
-        let is_new = lock.find(&options.id).await?.is_none();
-        let leased = lock.acquire_in_turn(&options.id, options.span, options.wait);
-        Ok::<_, Error>((leased.await?, is_new))
-    };
+    let takes = lock.acquire_in_turn(&options.id, options.span, options.wait);
     let (mut takes, mut tick) = (pin!(takes), interval(TICK));
-    let (lease, is_new) = loop {
+    let lease = loop {
         tokio::select! {
             biased;
             Some(number) = signals.recv() => return Ok(ExitCode::from(killed_by(number))),
@@ -115,7 +110,7 @@ async fn taken(
     drop(picture);
     match print_or_fail(&lease, options.json) {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(failure) => Err(unprinted(options, locks, &lock, (&lease, is_new), failure).await),
+        Err(failure) => Err(unprinted(options, &lease, &failure)),
     }
 }
 
@@ -127,53 +122,22 @@ fn print_or_fail(lease: &Handle, json: bool) -> Result<(), Failure> {
     }
 }
 
-/// Gives the lease back that could not be printed, unless another process may rely on it: one that asked under the same name.
-async fn unprinted(
-    options: &LeaseAcquire,
-    locks: &LockClient,
-    lock: &LeaseLock,
-    (lease, is_new): (&Handle, bool),
-    failure: Failure,
-) -> Failure {
+/// The failure of a lease whose text could not be printed. It stays: another process that asked under the same name may have found it
+/// since, which leaves no trace in the table.
+fn unprinted(options: &LeaseAcquire, lease: &Handle, failure: &Failure) -> Failure {
     let (name, id) = (shown(lease.lock()), shown(lease.id()));
-    let is_ours = is_new && options.owner.is_none() && is_of_this_process(locks, lease).await;
-    let done = match is_ours {
-        true => lock.release(lease).await.map_err(|error| error.to_string()),
-        false => Err("another process may have it too".to_owned()),
-    };
-    let text = failure.text();
-    let told = match done {
-        Ok(()) => format!("{text}: lease `{id}` of lock `{name}` was given back"),
-        Err(why) => {
-            let show = [
-                "lease show --json --id",
-                &quoted(lease.id()),
-                &quoted(lease.lock()),
-            ]
-            .join(" ");
-            let show = options.place.command(&show);
-            let until = until(lease.expires_at());
-            format!(
-                "{text}: lease `{id}` has lock `{name}` until {until}, and was not given back: {why} (`{show}` prints its text)"
-            )
-        }
-    };
+    let show = [
+        "lease show --json --id",
+        &quoted(lease.id()),
+        &quoted(lease.lock()),
+    ]
+    .join(" ");
+    let show = options.place.command(&show);
+    let (text, until) = (failure.text(), until(lease.expires_at()));
+    let told = format!(
+        "{text}: lease `{id}` has lock `{name}` until {until} (`{show}` prints its text, with which `lease release` gives it back)"
+    );
     Failure::new(failure.code, told)
-}
-
-/// Whether this very process took the lease. Where that is not sure, it did not.
-async fn is_of_this_process(locks: &LockClient, lease: &Handle) -> bool {
-    let Ok(lock) = locks.fair_lock(lease.lock()) else {
-        return false;
-    };
-    let Ok(state) = lock.inspect().await else {
-        return false;
-    };
-    let host = rustix::system::uname();
-    let host = host.nodename().to_string_lossy();
-    let end = format!("@{host}:{}", std::process::id());
-    let mut holders = state.holder.iter().chain(&state.sharers);
-    holders.any(|holder| holder.ticket == lease.ticket() && holder.owner.ends_with(&end))
 }
 
 /// The leases of a lock, or of permits of a semaphore.

@@ -255,8 +255,8 @@ Nothing runs afterwards: the lock is held until it is released, or until the tim
 --wait it waits for its turn in the queue, and the time begins when the turn comes. Asked again \
 under the same name, it prints the lease as it stands; a lease with fewer permits than are asked for \
 counts as another one. Standard output has the text of the lease, in one line, for `extend` and \
-`release`. If that cannot be written, the lock is given back, unless another process may have the \
-lease too.
+`release`. If that cannot be written, the lease stays: ask again under the same name, or print it by \
+`lease show --json`. So it is after a signal that comes at the moment of the grant.
 
 DynamoDB's clock has whole seconds: its owner may rely on a lease for up to 2 % and a second less \
 than --for. Others take the lock later, by up to 12 s if they do not wait.

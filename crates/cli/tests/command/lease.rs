@@ -4,15 +4,17 @@
     reason = "a test waits for a real process beside its server"
 )]
 
+use std::fs::File;
 use std::path::Path;
 use std::process::Stdio;
 
 use fairlock_testkit::real_time;
 use fairlock_testkit::wire::place::Place;
+use serde_json::Value;
 
 use crate::command::{Said, fairlock, said};
 use crate::inspect::schema::documented;
-use crate::run::running::{home, is_free, run};
+use crate::run::running::{home, is_free, run, shown, until};
 
 const WORDS: &str = "A lease,";
 
@@ -40,7 +42,7 @@ fn a_lease_goes_from_process_to_process_by_its_text() {
     assert_ne!(extended, text);
     // The older text is one of the same lease.
     std::fs::write(home.path().join("lease"), format!("{text}\n")).unwrap();
-    let input = std::fs::File::open(home.path().join("lease")).unwrap();
+    let input = File::open(home.path().join("lease")).unwrap();
     let line = ["lease", "release", "--local", "locks.db", "a", "-"];
     assert_eq!(
         said(fairlock(home.path(), &line).stdin(input)).assert_done(),
@@ -261,21 +263,17 @@ fn an_extension_that_would_end_earlier_leaves_the_end_and_says_so() {
     lease(home.path(), "extend", &["--for", "10m", "a", &last]).assert_done();
 }
 
-/// Nothing reads the text, and so no step could give the lock back.
+/// Nothing reads the text. Another process that asked under the same name may have found the lease all the same, so it stays.
 #[test]
-fn a_lease_whose_text_cannot_be_written_is_given_back_unless_another_may_have_it() {
+fn a_lease_whose_text_cannot_be_written_stays_and_its_name_finds_it() {
     let home = home();
     fn line<'a>(flags: &[&'a str]) -> Vec<&'a str> {
         let always = ["lease", "acquire", "--local", "locks.db", "--for", "5m"];
         [&always[..], flags].concat()
     }
-    let unwritten = |flags: &[&str]| {
-        let full = std::fs::File::options()
-            .write(true)
-            .open("/dev/full")
-            .unwrap();
+    let unwritten = |flags: &[&str], output: Stdio| {
         let ended = fairlock(home.path(), &line(flags))
-            .stdout(full)
+            .stdout(output)
             .stderr(Stdio::piped())
             .spawn();
         let ended = ended.unwrap().wait_with_output().unwrap();
@@ -285,39 +283,68 @@ fn a_lease_whose_text_cannot_be_written_is_given_back_unless_another_may_have_it
             err: String::from_utf8(ended.stderr).unwrap(),
         }
     };
+    let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
     for flags in [
         &["--id", "x", "a"][..],
-        &["--json", "--id", "x", "a"],
-        &["--wait", "5s", "--id", "x", "a"],
+        &["--json", "--id", "x", "b"],
+        &["--wait", "5s", "--id", "x", "c"],
         &["--permits", "2", "--id", "x", "s"],
-        &["--shared", "--id", "x", "a"],
+        &["--shared", "--id", "x", "r"],
     ] {
-        let refused = unwritten(flags);
-        refused.assert_refused(74, &["cannot write the output", "was given back"]);
-        assert_eq!(show(home.path(), &[flags.last().unwrap()]).code, Some(1));
+        let lock = flags.last().unwrap();
+        let kept = unwritten(flags, full());
+        let shows = format!("`fairlock lease show --json --id x {lock} --local locks.db`");
+        kept.assert_refused(74, &["cannot write the output", &shows]);
+        let again = lease(home.path(), "acquire", &[&["--for", "5m"], flags].concat());
+        let found = lease(home.path(), "show", &["--json", "--id", "x", lock]);
+        let found: Value = serde_json::from_str(found.assert_done()).unwrap();
+        let text = found["lease"].as_str().unwrap();
+        assert!(again.assert_done().contains(text), "{again:?} {found}");
     }
     // A pipe whose reader has gone.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let ended = fairlock(home.path(), &line(&["--id", "x", "a"]))
-        .stdout(writer)
-        .output()
-        .unwrap();
-    assert_eq!(ended.status.code(), Some(74), "{ended:?}");
-    assert!(is_free(home.path()));
-    // A step that ran before has printed it.
-    let text = acquired(home.path(), "x");
-    let kept = unwritten(&["--id", "x", "a"]);
-    let words = [
-        "another process may have it too",
-        "`fairlock lease show --json --id x a --local locks.db`",
-    ];
-    kept.assert_refused(74, &words);
-    assert_eq!(acquired(home.path(), "x"), text);
-    // So may another process of the same name that has asked at the same time.
-    let kept = unwritten(&["--owner", "ci", "--id", "y", "b"]);
-    kept.assert_refused(74, &["another process may have it too"]);
-    assert_eq!(show(home.path(), &["b"]).code, Some(0));
+    let kept = unwritten(&["--id", "x", "d"], writer.into());
+    kept.assert_refused(74, &["cannot write the output"]);
+    assert_eq!(show(home.path(), &["d"]).code, Some(0));
+}
+
+/// The first of two processes under one name is granted the lease, and the second finds it. The first cannot write its text.
+#[test]
+fn a_lease_that_one_process_cannot_print_stays_for_another_one_that_found_it() {
+    let home = home();
+    let before = acquired(home.path(), "before");
+    let waits = |output: Stdio| {
+        let line = ["lease", "acquire", "--local", "locks.db", "--for", "5m"];
+        let line = [&line[..], &["--wait", "50s", "--id", "x", "a"]].concat();
+        let waiting = fairlock(home.path(), &line)
+            .stdout(output)
+            .stderr(Stdio::piped())
+            .spawn();
+        waiting.unwrap()
+    };
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let queue = |length: usize| {
+        let is_there = || shown(home.path())["queue"].as_array().unwrap().len() == length;
+        until("the queue is longer", is_there);
+    };
+    let first = waits(writer.into());
+    queue(1);
+    let second = waits(Stdio::piped());
+    queue(2);
+    lease(home.path(), "release", &["a", &before]).assert_done();
+    let (first, second) = (first.wait_with_output(), second.wait_with_output());
+    assert_eq!(first.unwrap().status.code(), Some(74));
+    let second = second.unwrap();
+    assert_eq!(second.status.code(), Some(0), "{second:?}");
+    let text = String::from_utf8(second.stdout).unwrap();
+    lease(
+        home.path(),
+        "extend",
+        &["--for", "5m", "a", text.trim_end()],
+    )
+    .assert_done();
 }
 
 /// The names of a lock and of a lease may be anything, and neither breaks a line of a terminal.
@@ -344,7 +371,7 @@ fn a_lease_waits_for_its_turn_and_takes_permits_or_a_share() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    crate::run::running::until("a lease waits", || {
+    until("a lease waits", || {
         let shown = said(&mut fairlock(
             home.path(),
             &["show", "--json", "--local", "locks.db", "a"],
