@@ -17,7 +17,7 @@ use crate::hold;
 use crate::hold_bounds::HoldBounds;
 use crate::name::LockName;
 use crate::state::Waiting;
-use crate::store::check_room;
+use crate::store::{Said, check_room};
 use crate::telemetry::{Origin, Wait};
 use crate::wait::RecordWait;
 use fairlock_protocol::entry::Attributes;
@@ -395,16 +395,24 @@ impl FairLock {
         self.acquire_permits(1, wait).await
     }
 
+    /// Checks that there is room for an entry of this handle, with this id if it is to be a lease.
+    pub(crate) fn check_room(&self, id: Option<&str>) -> Result<(), Invalid> {
+        let said = Said {
+            owner: &self.inner.store.config().owner,
+            attributes: &self.attributes,
+            address: self.inner.address(),
+            id,
+        };
+        check_room(said, self.name.permits().unwrap_or_default())
+    }
+
     pub(crate) async fn acquire_permits(
         &self,
         permits: u64,
         wait: RecordWait,
     ) -> Result<LockGuard, Error> {
         self.check_call(wait)?;
-        let owner = &self.inner.store.config().owner;
-        let permits_there = self.name.permits().unwrap_or_default();
-        let address = self.inner.address();
-        check_room(owner, &self.attributes, address, permits_there)?;
+        self.check_room(None)?;
         let told = Wait::begin(self.inner.store.config(), &self.name);
         let turn = self.turn(permits, wait, told.origin());
         let granted = turn.instrument(told.span()).await;

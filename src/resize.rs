@@ -69,7 +69,7 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] with [`Invalid::Permits`] if `permits` is 0, more than 1,000, or more than 100 where the program names fewer: the
+    /// [`Error::Invalid`] with [`Invalid::Permits`] if `permits` is 0, more than 1,000, or more than 80 where the program names fewer: the
     /// owners and attributes of more holders may not fit onto the item. With [`Invalid::OnePermit`] if the programs name a single permit:
     /// each of their callers takes all there is. [`Error::Unavailable`], [`Error::Refused`], [`Error::InvalidItem`] and
     /// [`Error::ShutDown`] as [`FairLock::inspect`](crate::FairLock::inspect).

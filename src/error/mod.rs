@@ -320,13 +320,13 @@ pub enum Invalid {
         /// How many bytes there may be.
         most: usize,
     },
-    /// The owner's name and attributes are too large for the number of permits. If every permit had a holder of this size, they would not
-    /// fit into the lock's item, or a renewal of theirs would not.
+    /// The owner's name, the attributes and the id of a lease are too large for the number of permits. If every permit had a holder of this
+    /// size, they would not fit into the lock's item, or a renewal of theirs would not.
     ///
     /// Bytes are counted as DynamoDB counts them. Attributes cost a byte each besides their names and values, and fourteen bytes together.
     #[error(
-        "an owner's name and attributes take {bytes} bytes on the lock's item, and at a lock of {permits} permits they may take \
-         {most}: shorten them, or have fewer permits"
+        "an owner's name, attributes and the id of a lease take {bytes} bytes on the lock's item, and at a lock of {permits} permits \
+         they may take {most}: shorten them, or have fewer permits"
     )]
     TooLargeForPermits {
         /// How many bytes there are.

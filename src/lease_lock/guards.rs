@@ -6,6 +6,7 @@ use super::{Lease, LeaseLock, check_id};
 use crate::error::Error;
 use crate::guard::LockGuard;
 use crate::store::LeaseTerm;
+use crate::store::{Said, check_room};
 
 impl LockGuard {
     /// Turns the hold into a lease under the name `id`, which ends after `span` unless a process extends or releases it. So a caller can
@@ -62,6 +63,13 @@ impl LockGuard {
         let permits = self.permits();
         let leases = LeaseLock::of_hold(self.inner(), &name, permits);
         leases.check_span(span)?;
+        let said = Said {
+            owner: &self.inner().store.config().owner,
+            attributes: self.hold().attempt.attributes(),
+            address: self.inner().address(),
+            id: Some(&id),
+        };
+        check_room(said, name.permits().unwrap_or_default())?;
         let past = leases.know_the_past(VERB).await?;
         let term = LeaseTerm {
             id: id.into(),

@@ -549,7 +549,8 @@ impl LeaseLock {
     fn check_call(&self, id: &str, span: Duration) -> Result<(), Invalid> {
         check_id(id)?;
         self.check_span(span)?;
-        check_attributes(self.lock.said())
+        check_attributes(self.lock.said())?;
+        self.lock.check_room(Some(id))
     }
 
     fn check(&self, lease: &Lease) -> Result<(), Invalid> {

@@ -64,6 +64,10 @@ impl Attempt {
         }
     }
 
+    pub(crate) fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
     /// The attempt of a caller whose loss is to keep others waiting for this much longer.
     pub(crate) fn graced(self, grace: Duration) -> Self {
         Attempt { grace, ..self }

@@ -25,18 +25,23 @@ const SLOTS: usize = MAX_SLOTS + 1;
 /// takes less.
 const PLACE: usize = 2 * (1 + 32) + 11;
 
+/// What a client writes into an entry besides numbers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said<'a> {
+    pub(crate) owner: &'a str,
+    pub(crate) attributes: &'a Attributes,
+    pub(crate) address: Option<&'a str>,
+    /// The id of a lease.
+    pub(crate) id: Option<&'a str>,
+}
+
 /// Checks that an entry takes no more than its share of the lock item, with every number in it at its largest. If each client
 /// checks its own entry, every entry can be written and renewed. That holds even when all permits and all slots are taken and the
 /// lock carries as much data as it may.
-pub(crate) fn check_room(
-    owner: &str,
-    attributes: &Attributes,
-    address: Option<&str>,
-    permits: u64,
-) -> Result<(), Invalid> {
+pub(crate) fn check_room(said: Said<'_>, permits: u64) -> Result<(), Invalid> {
     let permits_there = usize::try_from(permits).unwrap_or(usize::MAX);
     let share = ROOM / permits_there.saturating_add(SLOTS);
-    let bytes = said(owner, attributes, address);
+    let bytes = said.bytes();
     let most = share.saturating_sub(*NOTHING);
     match bytes > most {
         true => Err(Invalid::TooLargeForPermits {
@@ -53,49 +58,60 @@ pub(crate) fn most_permits(named: u64) -> u64 {
     named.max(ALWAYS_FIT)
 }
 
-/// An entry with the longest owner, attributes and address takes its share of the item where there are this many permits.
-const ALWAYS_FIT: u64 = 100;
+/// An entry with the longest owner, attributes, address and id takes its share of the item where there are this many permits.
+const ALWAYS_FIT: u64 = 80;
 
-/// What an entry takes that has no owner, no attributes and no address.
-static NOTHING: LazyLock<usize> = LazyLock::new(|| taken("", &Attributes::default(), None));
+/// What an entry takes that says nothing.
+static NOTHING: LazyLock<usize> = LazyLock::new(|| {
+    let attributes = Attributes::default();
+    taken(Said {
+        owner: "",
+        attributes: &attributes,
+        address: None,
+        id: None,
+    })
+});
 
-/// What owner, attributes and address take besides. No entry is made for this, because every turn asks.
-fn said(owner: &str, attributes: &Attributes, address: Option<&str>) -> usize {
-    let each = |(name, value): (&String, &String)| ELEMENT + name.len() + value.len();
-    let described = match attributes.is_empty() {
-        true => 0,
-        false => {
-            let all: usize = attributes.iter().map(each).sum();
-            ELEMENT + "attributes".len() + CONTAINER + all
-        }
-    };
-    let reached = address.map_or(0, |address| ELEMENT + "address".len() + address.len());
-    owner.len() + described + reached
+impl Said<'_> {
+    /// What it takes. No entry is made for this, because every turn asks.
+    fn bytes(self) -> usize {
+        let each = |(name, value): (&String, &String)| ELEMENT + name.len() + value.len();
+        let described = match self.attributes.is_empty() {
+            true => 0,
+            false => {
+                let all: usize = self.attributes.iter().map(each).sum();
+                ELEMENT + "attributes".len() + CONTAINER + all
+            }
+        };
+        let text = |name: &str, value: &str| ELEMENT + name.len() + value.len();
+        let reached = self.address.map_or(0, |address| text("address", address));
+        let named = self.id.map_or(0, |id| text("id", id));
+        self.owner.len() + described + reached + named
+    }
 }
 
-fn taken(owner: &str, attributes: &Attributes, address: Option<&str>) -> usize {
-    let largest = largest(owner.to_owned(), attributes.clone(), address);
+fn taken(said: Said<'_>) -> usize {
+    let largest = largest(said);
     let stored = protocol::entry(&largest, Some(largest.ticket));
     PLACE + bytes_of_value(&codec::attribute(stored))
 }
 
 /// An entry none of whose numbers can grow any more.
-fn largest(owner: String, attributes: Attributes, address: Option<&str>) -> Entry {
+fn largest(said: Said<'_>) -> Entry {
     let longest = Duration::from_millis(u64::MAX);
     Entry {
         nonce: Nonce::new(u128::MAX),
-        owner,
+        owner: said.owner.to_owned(),
         ticket: Ticket::new(u64::MAX),
         tickets: u64::MAX,
         permits: u64::MAX,
-        attributes,
-        // Leases with an id of the caller's own are on locks with the permits of a fair lock, where there is room for the id.
-        id: None,
+        attributes: said.attributes.clone(),
+        id: said.id.map(str::to_owned),
         beat: u64::MAX,
         lease: longest,
         renewed_at: Some(ServerTime(longest)),
         since: Some(ServerTime(longest)),
-        address: address.map(Arc::from),
+        address: said.address.map(Arc::from),
         unknown: Unknown::default(),
     }
 }
@@ -115,8 +131,8 @@ mod tests {
     use crate::store::codec::{Item, number, text};
 
     /// The lock item with as many participants as there can be, all with this entry, and with keys as long as they can be.
-    fn fullest(owner: &str, attributes: &Attributes, address: Option<&str>, permits: u64) -> Item {
-        let entry = largest(owner.to_owned(), attributes.clone(), address);
+    fn fullest(said: Said<'_>, permits: u64) -> Item {
+        let entry = largest(said);
         let nonce = |sharer: u64| format!("{sharer:032x}");
         let sharers = (0..permits).map(|sharer| {
             (
@@ -191,16 +207,26 @@ mod tests {
         Attributes::said(names.map(|name| (name, "")))
     }
 
-    /// The longest owner that is accepted with these attributes.
-    fn longest_owner(
-        attributes: &Attributes,
-        address: Option<&str>,
-        permits: u64,
-    ) -> Option<String> {
-        let owner = |bytes: usize| "o".repeat(bytes);
-        let accepts =
-            |bytes: &usize| check_room(&owner(*bytes), attributes, address, permits).is_ok();
-        (1..=512).rev().find(accepts).map(|bytes| "o".repeat(bytes))
+    /// The longest owner that is accepted with what is said besides.
+    fn longest_owner(said: Said<'_>, permits: u64) -> Option<String> {
+        let owners = (1..=512).rev().map(|bytes| "o".repeat(bytes));
+        let accepts = |owner: &String| check_room(Said { owner, ..said }, permits).is_ok();
+        owners.into_iter().find(accepts)
+    }
+
+    /// The most that an entry can say.
+    fn longest<'a>(attributes: &'a Attributes, texts: &'a [String; 3]) -> Said<'a> {
+        let [owner, address, id] = texts;
+        Said {
+            owner,
+            attributes,
+            address: Some(address),
+            id: Some(id),
+        }
+    }
+
+    fn longest_texts() -> [String; 3] {
+        [("o", 512), ("a", MAX_ADDRESS), ("i", 256)].map(|(letter, bytes)| letter.repeat(bytes))
     }
 
     proptest! {
@@ -211,10 +237,17 @@ mod tests {
             permits in 1..=1000_u64,
             attributes in prop::collection::btree_map("[a-z]{1,9}|.{1,3}", ".{0,9}", 0..40),
             address in prop::option::of("[a-z.:]{1,128}"),
+            id in prop::option::of("[a-z]{1,256}"),
         ) {
-            let (attributes, address) = (Attributes::of(attributes), address.as_deref());
-            if let Some(owner) = longest_owner(&attributes, address, permits) {
-                let bytes = bytes_of(&fullest(&owner, &attributes, address, permits));
+            let attributes = Attributes::of(attributes);
+            let said = Said {
+                owner: "",
+                attributes: &attributes,
+                address: address.as_deref(),
+                id: id.as_deref(),
+            };
+            if let Some(owner) = longest_owner(said, permits) {
+                let bytes = bytes_of(&fullest(Said { owner: &owner, ..said }, permits));
                 prop_assert!(bytes <= LARGEST_ITEM, "{bytes} bytes");
             }
         }
@@ -226,11 +259,16 @@ mod tests {
             owner in ".{0,20}",
             attributes in prop::collection::btree_map(".{0,9}", ".{0,9}", 0..9),
             address in prop::option::of(".{1,9}"),
+            id in prop::option::of(".{1,9}"),
         ) {
-            let (attributes, address) = (Attributes::of(attributes), address.as_deref());
-            let nothing = taken("", &Attributes::default(), None);
-            let larger = taken(&owner, &attributes, address) - nothing;
-            prop_assert_eq!(said(&owner, &attributes, address), larger);
+            let attributes = Attributes::of(attributes);
+            let said = Said {
+                owner: &owner,
+                attributes: &attributes,
+                address: address.as_deref(),
+                id: id.as_deref(),
+            };
+            prop_assert_eq!(said.bytes(), taken(said) - *NOTHING);
         }
     }
 
@@ -238,30 +276,37 @@ mod tests {
     fn many_tiny_attributes_are_counted_with_what_each_of_them_costs() {
         let tiny = tiny();
         assert_eq!((tiny.bytes(), tiny.iter().count()), (1024, 559));
-        let owner = longest_owner(&tiny, None, 130).unwrap();
-        let bytes = bytes_of(&fullest(&owner, &tiny, None, 130));
+        let said = Said {
+            owner: "",
+            attributes: &tiny,
+            address: None,
+            id: None,
+        };
+        let owner = longest_owner(said, 130).unwrap();
+        let owner = owner.as_str();
+        let bytes = bytes_of(&fullest(Said { owner, ..said }, 130));
         assert!(
             (LARGEST_ITEM - 16 * 1024..=LARGEST_ITEM).contains(&bytes),
             "{bytes}"
         );
-        assert!(check_room(&"o".repeat(512), &tiny, None, 170).is_err());
+        let owner = "o".repeat(512);
+        let owner = owner.as_str();
+        assert!(check_room(Said { owner, ..said }, 170).is_err());
     }
 
     #[test]
-    fn every_caller_fits_where_a_hundred_permits_are_given_out() {
-        let (owner, tiny) = ("o".repeat(512), tiny());
-        let address = "a".repeat(MAX_ADDRESS);
-        assert!(check_room(&owner, &tiny, Some(&address), ALWAYS_FIT).is_ok());
-        assert!(check_room(&owner, &tiny, Some(&address), 2 * ALWAYS_FIT).is_err());
+    fn every_caller_fits_where_eighty_permits_are_given_out() {
+        let (tiny, texts) = (tiny(), longest_texts());
+        let said = longest(&tiny, &texts);
+        assert!(check_room(said, ALWAYS_FIT).is_ok());
+        assert!(check_room(said, 2 * ALWAYS_FIT).is_err());
     }
 
     #[test]
     fn who_shares_a_fair_lock_may_say_all_that_there_is_to_be_said() {
-        let (owner, tiny) = ("o".repeat(512), tiny());
-        let address = "a".repeat(MAX_ADDRESS);
-        assert!(check_room(&owner, &tiny, Some(&address), SHARERS).is_ok());
-        // Each entry may have the id of a lease besides.
-        let spare = LARGEST_ITEM - bytes_of(&fullest(&owner, &tiny, Some(&address), SHARERS));
-        assert!(spare > (SHARERS as usize + SLOTS) * (256 + 3));
+        let (tiny, texts) = (tiny(), longest_texts());
+        let said = longest(&tiny, &texts);
+        assert!(check_room(said, SHARERS).is_ok());
+        assert!(bytes_of(&fullest(said, SHARERS)) <= LARGEST_ITEM);
     }
 }

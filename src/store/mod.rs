@@ -52,7 +52,7 @@ use codec::{Item, text};
 use date::ServerClock;
 pub(crate) use exchange::ask;
 pub(crate) use failure::{Failure, Kind, Refusal, answered, refusal};
-pub(crate) use item_budget::{check_room, most_permits};
+pub(crate) use item_budget::{Said, check_room, most_permits};
 pub(crate) use lock_item::{LeaseTerm, Wish};
 pub(crate) use probe::Operation;
 pub(crate) use reachability::{News, Reach};

@@ -245,7 +245,7 @@ fn an_exclusive_caller_is_alone_however_many_permits_there_are() {
         let lab = Lab::new().await;
         let (one, two, ops) = (lab.host(), lab.host(), lab.host());
         let writer = acquire(&one).await;
-        let outcome = ops.locks.resize("a", 100).await.unwrap();
+        let outcome = ops.locks.resize("a", 80).await.unwrap();
         assert_eq!(outcome, resized(64, 64));
         let lock = two.locks.fair_lock("a").unwrap();
         assert!(lock.try_acquire_shared().await.unwrap().is_none());
@@ -280,8 +280,8 @@ fn what_cannot_be_changed_is_refused_and_says_why() {
         assert_eq!(ops.network.counts().requests(), 0);
         assert_eq!(resize(&ops, 1000).await, ResizeOutcome::NotThere);
         let held = takes(&host, 2).await;
-        assert_eq!(refused(101).await, invalid(101, 100));
-        assert_eq!(resize(&ops, 100).await, resized(5, 2));
+        assert_eq!(refused(81).await, invalid(81, 80));
+        assert_eq!(resize(&ops, 80).await, resized(5, 2));
         held.release().await.unwrap();
         let mutex = host.locks.semaphore("m", 1).unwrap();
         let held = mutex.acquire(RecordWait::NoWait).await.unwrap();
