@@ -14,7 +14,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, Faults, Gate, When};
-use fairlock::{Error, LockGuard, RecordWait};
+use fairlock::{Error, LockGuard, RecordWait, Stage};
 use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::verbs::meets;
 use fairlock_testkit::virtual_time;
@@ -35,6 +35,37 @@ fn acquires(host: &Host, wait: RecordWait) -> JoinHandle<Result<LockGuard, Error
 async fn try_acquire(host: &Host) -> Option<LockGuard> {
     let lock = host.locks.fair_lock("a").unwrap();
     lock.try_acquire().await.unwrap()
+}
+
+/// As many as can share a fair lock, and as many as can wait in its slots behind them.
+#[test]
+fn one_call_clears_a_lock_whose_holders_and_slots_are_all_dead() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_slots(34, 32);
+        let shared = hosts[0].locks.fair_lock("a").unwrap();
+        // The first of them has the first slot. When it has gone, all of them stand beside the slots.
+        let reader = async || shared.acquire_shared(RecordWait::NoWait).await.unwrap();
+        let first = reader().await;
+        let mut reading = join_all((0..63).map(|_| reader())).await;
+        first.release().await.unwrap();
+        reading.push(reader().await);
+        let writing: Vec<_> = hosts[1..]
+            .iter()
+            .map(|host| acquires(host, RecordWait::Infinite))
+            .collect();
+        lab.wait(2 * SECOND).await;
+        let state = shared.inspect().await.unwrap();
+        let holders = state.holder.iter().chain(&state.sharers).count();
+        let in_slots = state.queue.iter().filter(|it| it.stage == Stage::Successor);
+        assert_eq!((holders, in_slots.count()), (64, 33));
+        for host in &hosts {
+            host.network.set_faults(cut_off());
+        }
+        lab.wait(60 * SECOND).await;
+        assert!(try_acquire(&lab.host()).await.is_some());
+        drop((reading, writing));
+    });
 }
 
 /// How many calls it takes, a minute apart.
