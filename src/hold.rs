@@ -462,16 +462,22 @@ impl Hold {
         ended
     }
 
-    /// Ends the hold because its client is shut down. Returns whether it is to be released at once. A hold whose lease has ended, which its
-    /// task has not noticed yet, is lost by that instead.
+    /// Ends the hold because its client is shut down. Returns whether its task releases it, whatever its guard does. A hold whose lease or
+    /// longest time has ended, which its task has not noticed yet, is lost by that instead.
     pub(crate) fn shut_down(&self) -> bool {
-        match self.remaining().is_zero() {
-            true => {
-                self.lose(self.expiry_reason());
-                false
-            }
-            false => self.lose(LossReason::ShutDown),
-        }
+        self.lose(match self.remaining().is_zero() {
+            true => self.expiry_reason(),
+            false => LossReason::ShutDown,
+        });
+        self.is_released_by_its_task()
+    }
+
+    /// Whether the task of the place releases the hold without waiting for its guard.
+    pub(crate) fn is_released_by_its_task(&self) -> bool {
+        matches!(
+            self.status(),
+            HoldStatus::Lost(LossReason::ShutDown | LossReason::MaxHold { .. })
+        )
     }
 
     /// Ends a hold that the item does not show any more.

@@ -34,7 +34,8 @@ const ROUNDS: usize = 5;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BreakOutcome {
-    /// The place is gone.
+    /// The place that was shown is gone. A waiter without a slot may get one all the same, within a heartbeat:
+    /// [`break_hold`](LockClient::break_hold) says when.
     Broken {
         /// The holder now, if there is one.
         next: Option<Holder>,
@@ -59,10 +60,14 @@ impl LockClient {
     ///
     /// Removes exactly what was seen, on the condition of its nonce, ticket and beat. If the owner has renewed the place since, or a waiter has
     /// become the holder, the place stays, and the outcome is [`BreakOutcome::Changed`]. The break does not see one case: the last
-    /// reader before a first successor may release at that very moment, so that the successor has just become the holder. A later break replaces the reason of an earlier one, which a holder that
-    /// has not renewed since is then not told. A waiter without a slot is told no reason. If its client has other waiters in this queue, one of them may give it a slot until the client
-    /// has read of the break, within a heartbeat. It keeps its turn then. A waiter that is alive learns of it by its next poll or renewal, and draws another ticket. So does a successor. The callers
-    /// of a client that form a batch have one place, which goes as a whole. Costs two requests, and four for a waiter without a slot.
+    /// reader before a first successor may release at that very moment, so that the successor has just become the holder. A later break
+    /// replaces the reason of an earlier one, which a holder that has not renewed since is then not told.
+    ///
+    /// A waiter that is alive learns of it by its next poll or renewal, and draws another ticket. So does a successor. A waiter without a slot
+    /// is told no reason. If its client has other waiters in this queue, one of them may give it a slot until the client has read of the
+    /// break. It keeps its turn then. That takes a heartbeat of a waiter at the longest: a third of its lease, which is up to eight times
+    /// the lease duration far back in the queue. The callers of a client that form a batch have one place, which goes as a whole. Costs two
+    /// requests, and four for a waiter without a slot.
     ///
     /// # Cancel safety
     ///

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Acquisition;
 use super::turns::{Done, tell};
+use crate::background::Task;
 use crate::client_state::{GiveBack, outcome};
 use crate::hold::{GraceAfterLoss, Hold};
 use crate::slots::Ended;
@@ -26,6 +27,8 @@ impl Acquisition {
         tracing::info!(lock = %hold.name, ticket = %hold.ticket, "lost: others wait for its grace");
         let inner = &self.inner;
         if let Some(until) = until {
+            // The lease ends with the grace, too: nothing is lost if the process ends.
+            self.listed.becomes(Task::Heartbeat, hold.ticket);
             if let Some(caller) = caller.take() {
                 tell(inner, caller, Ok(Ended::KeptOn));
             }
@@ -33,6 +36,7 @@ impl Acquisition {
                 biased;
                 () = inner.closed.cancelled() => {}
                 () = inner.store.config().clock.sleep_until(until) => {
+                    self.listed.becomes(Task::Release, hold.ticket);
                     return Ok(deadline + hold.attempt.grace());
                 }
             }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::Acquisition;
 use crate::client_state::{Departure, Refused};
-use crate::hold::Hold;
+use crate::error::LossReason;
+use crate::hold::{self, Hold};
 use crate::store::{Attempt, Timed, Write};
 use fairlock_protocol::item::{Footing, ItemPosition, LockItem};
 use fairlock_protocol::lease::{self, RenewalHistory};
@@ -28,7 +29,7 @@ impl Acquisition {
         let Some(ItemPosition::Has(mut at, mut entry)) =
             item.position_of_place(attempt.nonce, ticket)
         else {
-            return self.lost_place(&attempt);
+            return self.lost_place(&attempt, hold::evicted(Some(item.clone()), ticket));
         };
         let mut shown = item;
         let until = beats.believed_until(entry.beat, entry.lease);
@@ -38,28 +39,31 @@ impl Acquisition {
             tracing::warn!(lock = %self.name, %ticket, "granted after its lease was over: gives the lock up");
             let seen = item.clone();
             self.leaves(Departure::declined(place, attempt, ticket, seen));
+            self.batch.note_place_lost(LossReason::Expired);
             return Ok(None);
         }
         let renewed;
         let is_kept = self.store().is_kept(item.expires_at);
         if lease::is_short(lease, left) || entry.lease > attempt.in_table(lease) || !is_kept {
             let footing = Footing::of(item, at, entry);
-            let Some((item, sent)) = Box::pin(self.renew(&attempt, footing, until)).await? else {
-                return self.lost_place(&attempt);
+            let (item, sent) = match Box::pin(self.renew(&attempt, footing, until)).await? {
+                Ok(renewed) => renewed,
+                Err(reason) => return self.lost_place(&attempt, reason),
             };
             renewed = item;
             shown = &renewed;
             let Some(ItemPosition::Has(now_at, now)) =
                 shown.position_of_place(attempt.nonce, ticket)
             else {
-                return self.lost_place(&attempt);
+                let reason = hold::evicted(Some(shown.clone()), ticket);
+                return self.lost_place(&attempt, reason);
             };
             (at, entry) = (now_at, now);
             beats.renewed(entry.beat, sent);
         }
         // Counted from this client's own attempt: what stands in the table must not lower a fencing token.
         let first = entry.ticket.first_of(attempt.tickets);
-        let hold = Hold::new(
+        let granted = Hold::new(
             self.name.clone(),
             attempt,
             first,
@@ -67,16 +71,21 @@ impl Acquisition {
             (self.store().config(), self.claim.bounds),
             beats,
         );
-        Ok(Some(Arc::new(hold)))
+        Ok(Some(Arc::new(granted)))
     }
 
     /// The place was lost before it was granted. A copy of a request for it may still arrive.
-    fn lost_place(&self, attempt: &Attempt) -> Result<Option<Arc<Hold>>, Refused> {
+    fn lost_place(
+        &self,
+        attempt: &Attempt,
+        reason: LossReason,
+    ) -> Result<Option<Arc<Hold>>, Refused> {
         self.inner.forget(attempt);
+        self.batch.note_place_lost(reason);
         Ok(None)
     }
 
-    /// Renews a hold before it is returned. Returns `None` if this client no longer holds the lock, or if that is unknown.
+    /// Renews a hold before it is returned. Returns the reason if this client no longer holds the lock, or if that is unknown.
     ///
     /// Each turn of the loop but the last has seen that the hold moved from the first slot to the sharers, which happens once.
     async fn renew(
@@ -84,12 +93,12 @@ impl Acquisition {
         attempt: &Attempt,
         mut footing: Footing,
         until: Moment,
-    ) -> Result<Option<(LockItem, Moment)>, Refused> {
+    ) -> Result<Result<(LockItem, Moment), LossReason>, Refused> {
         loop {
             match self.renew_at(attempt, footing, until).await? {
-                Renewed::Shown(item, sent) => return Ok(Some((item, sent))),
+                Renewed::Shown(item, sent) => return Ok(Ok((item, sent))),
                 Renewed::Elsewhere(now_at) => footing = now_at,
-                Renewed::Not => return Ok(None),
+                Renewed::Not(reason) => return Ok(Err(reason)),
             }
         }
     }
@@ -114,14 +123,14 @@ impl Acquisition {
             Ok(Timed {
                 value: Write::ConditionFailed(item),
                 ..
-            }) => Ok(elsewhere(item.as_ref(), attempt, footing)),
+            }) => Ok(elsewhere(item, attempt, footing)),
             Err(failure) => {
                 let ticket = footing.ticket;
                 tracing::warn!(lock = %self.name, %ticket, %failure, "could not renew the hold that it was granted");
                 self.leaves(Departure::unseen(Place::holding(), attempt.again()));
                 let goes_on = self.claim.waits && store.has_time_left(&self.policy());
                 match failure.is_transient() && goes_on {
-                    true => Ok(Renewed::Not),
+                    true => Ok(Renewed::Not(LossReason::Expired)),
                     false => Err(failure.into()),
                 }
             }
@@ -136,17 +145,17 @@ enum Renewed {
     /// The place still holds the lock, and stands there now.
     Elsewhere(Footing),
     /// The place no longer holds the lock, or that is unknown.
-    Not,
+    Not(LossReason),
 }
 
 /// What the refusal of a renewal shows.
-fn elsewhere(item: Option<&LockItem>, attempt: &Attempt, was: Footing) -> Renewed {
-    let shown = item.and_then(|item| {
+fn elsewhere(item: Option<LockItem>, attempt: &Attempt, was: Footing) -> Renewed {
+    let shown = item.as_ref().and_then(|item| {
         let (at, entry) = item.hold_of(attempt.nonce, was.ticket)?;
         Some(Footing::of(item, at, entry))
     });
     match shown {
         Some(footing) if footing.at != was.at => Renewed::Elsewhere(footing),
-        _ => Renewed::Not,
+        _ => Renewed::Not(hold::evicted(item, was.ticket)),
     }
 }

@@ -147,8 +147,8 @@ impl Acquisition {
         leaving.wait_done().await;
     }
 
-    /// Asks for places until a place is granted. Each pass of the loop asks for a new place, because the previous place was void, passed over
-    /// or lost, or because other clients made a bounded queue too long first. Ends when a place is granted, on a final failure, or when
+    /// Asks for places until a place is granted. Each pass of the loop asks for a new place. The previous place was void, passed over or lost,
+    /// or other clients made a bounded queue too long first. Ends when a place is granted, on a final failure, or when
     /// nobody wants the place any more (`ensure_wanted`).
     async fn work(&self, doorway_turn: &mut Option<DoorwayTurn>) -> Result<Arc<Hold>, Refused> {
         let mut timeout_factor = 1;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Acquisition;
 use super::turns::{Done, tell};
+use crate::background::Task;
 use crate::client_state::{GiveBack, outcome};
 use crate::hold::Hold;
 use crate::hold_bounds;
@@ -50,13 +51,18 @@ impl Acquisition {
         inner.saw(&hold.name, &item);
         let (until, owed) = (sent + lease::believed(to_ask_for()), hold.owed());
         tracing::debug!(lock = %hold.name, ticket = %hold.ticket, ?owed, "given back: kept for its shortest time");
+        // From now on the lease ends the hold where the client does not: nothing is lost if the process ends.
+        self.listed.becomes(Task::Heartbeat, hold.ticket);
         if let Some(caller) = caller {
             tell(inner, caller, Ok(Ended::KeptOn));
         }
         tokio::select! {
             biased;
             () = inner.closed.cancelled() => Err(done(Ok(Ended::KeptOn), None)),
-            () = config.clock.sleep(owed) => Ok(until),
+            () = config.clock.sleep(owed) => {
+                self.listed.becomes(Task::Release, hold.ticket);
+                Ok(until)
+            }
         }
     }
 

@@ -73,11 +73,14 @@ impl Acquisition {
                 hold.attempt.confirms_no_more();
                 self.requeue_the_rest(&hold);
             }
-            let caller = match hold.status() {
-                // Released at once, whatever the guard does.
-                HoldStatus::Lost(LossReason::ShutDown | LossReason::MaxHold { .. }) => None,
+            let caller = match hold.is_released_by_its_task() {
+                true => {
+                    // A shutdown waits for this release, though no guard has asked for it.
+                    self.listed.becomes(Task::Release, hold.ticket);
+                    None
+                }
                 // The guard may still be in use.
-                _ => given_back.await.ok(),
+                false => given_back.await.ok(),
             };
             let deadline = hold.lease_until();
             let lease = caller.as_ref().and_then(GiveBack::lease_for_caller);
@@ -211,6 +214,9 @@ impl Acquisition {
         if batch.is_over() || inner.closed.is_cancelled() {
             batch.refuse(inner.why_stopped());
         } else {
+            if let HoldStatus::Lost(reason) = hold.status() {
+                batch.note_place_lost(reason);
+            }
             inner.acquire(&self.name, Arc::clone(batch), alone(&self.name), None);
         }
     }

@@ -300,7 +300,7 @@ impl ClientInner {
     /// Ends all holds and has them released, whatever their guards do.
     pub(crate) fn release_all(&self) {
         for hold in self.holds() {
-            // A hold that its guard gave back first is being released. A hold that was lost before waits for its guard.
+            // A hold that its guard gave back first is being released. Any other hold that was lost waits for its guard.
             if hold.shut_down() {
                 self.directory.note_release(&hold);
             }

@@ -42,7 +42,7 @@ impl LockGuard {
     /// its order, [tell this from a hold that has ended](#a-conflict-or-a-stale-hold).
     ///
     /// A check of a hold that was [downgraded](Self::downgrade) afterwards refuses too: the exclusive hold that it was made for
-    /// has ended. A check of the share that is left refuses while other callers of this hold's batch wait for the lock: ask for
+    /// has ended, with a [shortest time](crate::FairLock::min_hold) when that is over. A check of the share that is left refuses while other callers of this hold's batch wait for the lock: ask for
     /// another check when they have gone.
     ///
     /// Callers of one client that form a batch hold the lock [at one place](crate::FairLock::acquire), one after the other, and

@@ -39,6 +39,10 @@ impl LockGuard {
     /// Once this returned `Ok`, in either case, [`permits`](Self::permits) is one. A check that was asked for before refuses its
     /// transaction, and [`set_data`](Self::set_data) refuses too.
     ///
+    /// While the [shortest time](crate::FairLock::min_hold) of the hold is not over, this writes nothing: the table keeps all permits, and the
+    /// client frees them when the time is over. A check succeeds until then, whenever it was asked for, and refuses from then on: nobody else
+    /// shares the lock before.
+    ///
     /// The ticket stays the same. There is no way back: two sharing holders that both wanted the lock exclusively would wait for each
     /// other.
     ///

@@ -13,7 +13,8 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, When};
 use fairlock::{
-    BreakOutcome, Error, LockClient, LockGuard, LockState, LossReason, Participant, RecordWait,
+    BreakOutcome, Error, FairLock, LockClient, LockGuard, LockState, LossReason, Participant,
+    RecordWait,
 };
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::virtual_time;
@@ -247,6 +248,44 @@ fn a_waiter_is_told_that_it_lost_its_place() {
             assert!(told[at + 1].0.is_some() && told[at + 1].0 != told[at - 1].0);
         });
     }
+}
+
+/// Two tasks of one client that come while another of its tasks is on its way share a place, and the first of them holds the lock by it.
+#[test]
+fn a_caller_behind_a_hold_of_its_client_is_told_why_it_lost_its_place() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, other, ops) = (lab.host(), lab.host(), operator(&lab));
+        let before = acquire(&other).await;
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let tell = Arc::clone(&told);
+        let lock = host.locks.fair_lock("a").unwrap();
+        let observed = lock.clone().observed(move |waiting| {
+            let lost = waiting.place_lost.as_ref().map(ToString::to_string);
+            tell.lock().unwrap().push(lost);
+        });
+        let acquires = |lock: FairLock| async move { lock.acquire(RecordWait::Infinite).await };
+        let alone = tokio::spawn(acquires(lock.clone()));
+        let first = tokio::spawn(acquires(lock));
+        let second = tokio::spawn(acquires(observed));
+        lab.wait(2 * SECOND).await;
+        before.release().await.unwrap();
+        alone.await.unwrap().unwrap().release().await.unwrap();
+        let first = first.await.unwrap().unwrap();
+        let seen = holder(&ops.locks).await;
+        let outcome = ops.locks.break_hold("a", &seen, "a deployment").await;
+        assert_eq!(next_of(&outcome.unwrap()), None);
+        let lost = first.lost().await.reason;
+        assert!(matches!(lost, LossReason::Broken { .. }), "{lost}");
+        drop(first);
+        second.await.unwrap().unwrap().release().await.unwrap();
+        let losses: Vec<_> = told.lock().unwrap().iter().flatten().cloned().collect();
+        assert_eq!(losses.len(), 1, "{told:?}");
+        assert!(
+            losses[0].contains("ops@desk broke it: a deployment"),
+            "{losses:?}"
+        );
+    });
 }
 
 #[test]

@@ -16,6 +16,7 @@ use fairlock::{
     Closed, Error, HeldLocks, LockClient, LockGuard, LossReason, RecordWait, ShutdownReport,
     SweepOptions, TableOptions,
 };
+use fairlock_testkit::captured_log::said;
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::verbs::meets;
 use fairlock_testkit::{real_time, virtual_time};
@@ -23,6 +24,7 @@ use futures::future::{BoxFuture, FutureExt, join_all};
 use futures::poll;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use tracing::Level;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -31,11 +33,12 @@ fn acquires(host: &Host) -> JoinHandle<Result<LockGuard, Error>> {
     tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await })
 }
 
-/// Shuts a client down, and opens a gate when the shutdown has begun.
+/// Shuts a client down, and opens a gate when the shutdown has begun, which waits for what is held there.
 async fn shut_down_and_open(lab: &Lab, host: &Host, how: HeldLocks, gate: &Gate) -> ShutdownReport {
     let locks = host.locks.clone();
     let closing = tokio::spawn(async move { locks.shutdown(how, 5 * SECOND).await });
     lab.wait(SECOND / 10).await;
+    assert!(!closing.is_finished(), "{how:?}: waits for nothing");
     gate.open();
     closing.await.unwrap()
 }
@@ -147,6 +150,89 @@ fn a_hold_whose_lease_has_ended_before_the_shutdown_is_lost_by_that() {
         assert_eq!(guard.lost().await.reason, LossReason::Expired);
         assert!(lab.is_free("a").await);
     });
+}
+
+async fn held_for_five_seconds(host: &Host) -> LockGuard {
+    let lock = host.locks.fair_lock("a").unwrap().max_hold(5 * SECOND);
+    lock.acquire(RecordWait::NoWait).await.unwrap()
+}
+
+/// The guard is still there, so nobody has asked for the release but the bound itself.
+#[test]
+fn the_release_of_a_hold_that_reached_its_longest_time_is_waited_for() {
+    for how in [HeldLocks::Release, HeldLocks::Keep] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let host = lab.host();
+            let guard = held_for_five_seconds(&host).await;
+            let gate = Gate::closed();
+            let held = Fault::Hold(When::Before, gate.clone());
+            meets(&host.network, "release", 1, held);
+            let lost = guard.lost().await.reason;
+            assert!(matches!(lost, LossReason::MaxHold { .. }), "{lost}");
+            gate.reached(1).await;
+            let report = shut_down_and_open(&lab, &host, how, &gate).await;
+            assert!(report.unfinished.is_empty(), "{how:?}: {report:?}");
+            assert!(lab.is_free("a").await);
+            drop(guard);
+        });
+    }
+}
+
+#[test]
+fn the_release_of_a_hold_that_reached_its_longest_time_is_in_the_report_if_it_could_not_be_done() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = held_for_five_seconds(&host).await;
+        host.network.set_faults(cut_off());
+        guard.lost().await;
+        let report = host.locks.shutdown(HeldLocks::Release, SECOND / 10).await;
+        let undone: Vec<_> = report.unfinished.iter().map(ToString::to_string).collect();
+        let ticket = guard.ticket();
+        assert_eq!(undone, [format!("releasing lock `a` (ticket {ticket})")]);
+    });
+}
+
+/// As by a process that was stopped, and ends first of all when it goes on.
+#[test]
+fn a_hold_that_reached_its_longest_time_unnoticed_is_released_by_the_shutdown() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = held_for_five_seconds(&host).await;
+        let gate = Gate::closed();
+        meets(
+            &host.network,
+            "release",
+            1,
+            Fault::Hold(When::Before, gate.clone()),
+        );
+        let ((), report) = tokio::join!(
+            biased;
+            tokio::time::advance(6 * SECOND),
+            shut_down_and_open(&lab, &host, HeldLocks::Release, &gate)
+        );
+        assert!(is_clean(&report), "{report:?}");
+        let lost = guard.lost().await.reason;
+        assert!(matches!(lost, LossReason::MaxHold { .. }), "{lost}");
+        assert!(lab.is_free("a").await);
+    });
+}
+
+/// The lease is to end the hold then, and nobody waits for longer than the caller wanted.
+#[test]
+fn a_client_that_goes_while_a_hold_lasts_for_its_shortest_time_leaves_no_warning() {
+    let warnings = said(Level::WARN, async || {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let lock = host.locks.fair_lock("a").unwrap().min_hold(60 * SECOND);
+        let guard = lock.acquire(RecordWait::NoWait).await.unwrap();
+        guard.release().await.unwrap();
+        drop((lock, host));
+        lab.settle().await;
+    });
+    assert!(warnings.is_empty(), "{warnings:?}");
 }
 
 #[test]

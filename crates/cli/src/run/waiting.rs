@@ -137,9 +137,9 @@ impl ProgressLine {
                 && manner != Manner::Silent
             {
                 undrawn(&bar, || say(&loss_words(&name, reason)));
-                // The next position is news, however soon it comes.
+                // The next position is news, however soon it comes, and though it be the same.
                 if let Some(told) = &mut *locked(&told) {
-                    told.at = Duration::ZERO;
+                    (told.at, told.place) = (Duration::ZERO, usize::MAX);
                 }
             }
             let words = words(waiting).filter(|_| !is_taken(waiting));
