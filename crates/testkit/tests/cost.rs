@@ -10,7 +10,8 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -64,10 +65,13 @@ impl Figure {
     }
 }
 
+/// A queue or a wait to be measured.
+type Measurement = Box<dyn FnOnce() -> Vec<Figure> + Send>;
+
 /// All figures. They are measured once: time is virtual, so they are the same in each run.
 static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
-    let figures = queues().into_iter().chain(renewals()).chain(first_waits());
-    let figures: Vec<_> = figures.collect();
+    let all = queues().into_iter().chain(renewals()).chain(first_waits());
+    let figures = on_all_processors(all.collect());
     for figure in &figures {
         let told = (figure.by_formula)(Constants::default());
         let (what, measured) = (&figure.what, figure.measured);
@@ -76,8 +80,29 @@ static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
     figures
 });
 
+/// The measurements do not know of each other, and each runs on one processor.
+fn on_all_processors(measurements: Vec<Measurement>) -> Vec<Figure> {
+    let next = Mutex::new(measurements.into_iter());
+    let measure = || {
+        let mut figures = Vec::new();
+        // Each turn of the loop takes one measurement off the list.
+        loop {
+            let Some(measurement) = next.lock().unwrap().next() else {
+                return figures;
+            };
+            figures.extend(measurement());
+        }
+    };
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..processors).map(|_| scope.spawn(measure)).collect();
+        let figures = threads.into_iter().flat_map(|it| it.join().unwrap());
+        figures.collect()
+    })
+}
+
 /// Requests and units of a turn in queues of several lengths, built in several ways.
-fn queues() -> Vec<Figure> {
+fn queues() -> Vec<Measurement> {
     let leased = Build {
         lease: MS * 3_000,
         ..Build::default()
@@ -100,12 +125,10 @@ fn queues() -> Vec<Figure> {
         (2, notified),
         (8, notified),
     ];
-    let mut figures = Vec::new();
-    for (waiters, build) in cases {
-        let setup = setup(waiters, 50, 20);
-        let (measured, cost, [writes, _]) = turn_of(setup, build);
+    let figures = |(waiters, build)| {
+        let (measured, cost, [writes, _]) = turn_of(setup(waiters, 50, 20), build);
         let what = |figure| format!("{figure} of {waiters} waiters, {build:?}");
-        figures.extend([
+        vec![
             Figure::new(what("requests"), measured.requests, cost, |cost| {
                 cost.turn().requests
             }),
@@ -118,13 +141,22 @@ fn queues() -> Vec<Figure> {
             Figure::new(what("writes"), writes, cost, |cost| {
                 cost.requests_to_write()
             }),
-        ]);
-    }
-    figures
+        ]
+    };
+    later(cases, figures)
+}
+
+/// Each case as a measurement, which makes these figures of it.
+fn later<T: Send + 'static>(
+    cases: impl IntoIterator<Item = T>,
+    figures: impl Fn(T) -> Vec<Figure> + Copy + Send + 'static,
+) -> Vec<Measurement> {
+    let one = |case| Box::new(move || figures(case)) as Measurement;
+    cases.into_iter().map(one).collect()
 }
 
 /// Renewals in queues in which holders and waiters renew. Turns are short against the lease, or every waiter has a slot.
-fn renewals() -> Vec<Figure> {
+fn renewals() -> Vec<Measurement> {
     let cases = [(32, 50, 3_000), (64, 50, 1_500), (4, 5_000, 10_000)];
     let figure = |(waiters, hold, lease)| {
         let build = Build {
@@ -133,22 +165,22 @@ fn renewals() -> Vec<Figure> {
         };
         let (_, cost, [_, renewals]) = turn_of(setup(waiters, hold, 30), build);
         let what = format!("renewals of {waiters} waiters, {hold} ms, a lease of {lease} ms");
-        Figure::new(what, renewals, cost, |cost| cost.renewals().total())
+        let all = |cost: QueueCost| cost.renewals().total();
+        vec![Figure::new(what, renewals, cost, all)]
     };
-    cases.map(figure).into_iter().collect()
+    later(cases, figure)
 }
 
 /// The polls of a waiter that has seen no turn before, from its first one to its grant.
-fn first_waits() -> Vec<Figure> {
+fn first_waits() -> Vec<Measurement> {
     let holds = [200, 1_000, 5_000, 20_000, 60_000];
     let figure = |hold: u32| {
         let cost = QueueCost::new(1.0, MS * hold, ROUND_TRIP);
         let what = format!("polls of a first wait for {hold} ms");
-        Figure::new(what, virtual_time(polls_of(MS * hold)), cost, |cost| {
-            cost.first()
-        })
+        let measured = virtual_time(polls_of(MS * hold));
+        vec![Figure::new(what, measured, cost, |cost| cost.first())]
     };
-    holds.map(figure).into_iter().collect()
+    later(holds, figure)
 }
 
 fn setup(waiters: usize, hold: u32, settles: u64) -> QueueSetup {

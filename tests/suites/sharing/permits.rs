@@ -4,7 +4,7 @@ use std::future::pending;
 use std::sync::{Arc, Mutex};
 
 use fairlock::embedded::{Faults, Latency};
-use fairlock::{Error, Invalid, ItemProblem, LockGuard, RecordWait};
+use fairlock::{Error, Invalid, ItemProblem, Lease, LockGuard, RecordWait};
 use futures::future::join_all;
 
 use super::{SECOND, shares, waits_for, waits_to_share};
@@ -195,8 +195,8 @@ fn a_semaphore_has_room_for_all_its_permits_and_their_renewals() {
             .await;
         assert_eq!(
             refused.unwrap_err().to_string(),
-            "an owner's name and attributes take 932 bytes on the lock's item, and at a lock of 250 permits they may take 931: \
-             shorten them, or have fewer permits"
+            "an owner's name, attributes and the id of a lease take 932 bytes on the lock's item, and at a lock of 250 permits they may \
+             take 931: shorten them, or have fewer permits"
         );
         let mut permits = Vec::new();
         for number in 0..250 {
@@ -207,6 +207,32 @@ fn a_semaphore_has_room_for_all_its_permits_and_their_renewals() {
         lab.wait(12 * SECOND).await;
         let is_renewed = |permit: &LockGuard| permit.remaining() > 18 * SECOND;
         assert!(permits.iter().all(is_renewed));
+    });
+}
+
+/// A lease has its id besides. Where every holder had one of this length, they would not fit.
+#[test]
+fn the_id_of_a_lease_counts_for_the_room() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, id) = (lab.host(), "i".repeat(256));
+        let is_too_large = |refused: Result<Lease, Error>| {
+            let refused = refused.unwrap_err();
+            let is_it = matches!(refused, Error::Invalid(Invalid::TooLargeForPermits { .. }));
+            assert!(is_it, "{refused}");
+        };
+        let many = host.locks.semaphore("many", 1000).unwrap();
+        is_too_large(many.lease_lock(1).unwrap().acquire(&id, 60 * SECOND).await);
+        assert!(lab.items("many").await.is_empty());
+        let guard = many.acquire(RecordWait::NoWait).await.unwrap();
+        is_too_large(guard.into_lease(&id, 60 * SECOND).await);
+        lab.settle().await;
+        let state = host.locks.fair_lock("many").unwrap().inspect().await;
+        let holders = state.map(|state| state.holder.iter().chain(&state.sharers).count());
+        assert_eq!(holders.unwrap(), 0);
+        let few = host.locks.semaphore("few", 80).unwrap();
+        let lease = few.lease_lock(1).unwrap().acquire(&id, 60 * SECOND).await;
+        assert_eq!(lease.unwrap().id(), id);
     });
 }
 
