@@ -617,8 +617,8 @@ fn kill_margin(lease: Duration) -> Duration {
     (lease / 20).max(KILLING_TAKES.min(lease / 8))
 }
 
-/// Sets the deadlines. The kill comes by the margin before the end of the lease, so that the command is gone by then. SIGTERM comes `kill_after`
-/// before the kill.
+/// Sets the deadlines. The kill comes by the margin before the end of the lease, so that the command is gone by then. SIGTERM comes
+/// `kill_after` before the kill.
 fn deadline(holds: &Holds, lease: Duration, kill_after: Duration) -> Deadline {
     let kill = (now() + holds.remaining()).saturating_sub(kill_margin(lease));
     Deadline {
