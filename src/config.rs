@@ -146,6 +146,8 @@ pub(crate) const MAX_NOTICE: usize = 128;
 const MIN_LEASE: Duration = Duration::from_millis(50);
 /// With so many successors a write of the lock item costs some nine units. With more, it costs more than the rows that it saves.
 pub(crate) const MAX_SLOTS: usize = 32;
+/// The slots of the successors, and the first slot, in which a participant may wait behind sharers that have all permits.
+pub(crate) const ALL_SLOTS: usize = MAX_SLOTS + 1;
 /// A DynamoDB item has 400 KB, and the queue takes its part of them.
 pub(crate) const MAX_DATA: usize = 64 * 1024;
 /// How many callers may share a fair lock at one time. An exclusive holder has all of these permits.

@@ -488,9 +488,9 @@ async fn ended(
         return Err(hold.lost_by(reason).into());
     }
     match told {
-        Some(Ok((Ok(Ended::NotOurs(item)), _))) => {
-            Err(hold.lost_by(hold::evicted(item, hold.ticket)).into())
-        }
+        Some(Ok((Ok(Ended::NotOurs(item)), _))) => Err(hold
+            .lost_by(hold::evicted(item.as_ref(), hold.ticket))
+            .into()),
         Some(Ok((Ok(ended), _))) => Ok(ended),
         Some(Ok((Err(failure), waited))) => Err(failure.into_error(&config.table, waited)),
         // The runtime is gone: the lease ends the hold.

@@ -101,7 +101,7 @@ fn settle(
         }
         // The next renewal names the new position, and is due already.
         Write::ConditionFailed(Some(item)) if hold.has_moved(&item, before) => Ok(item),
-        Write::ConditionFailed(item) => Err(hold::evicted(item, hold.ticket)),
+        Write::ConditionFailed(item) => Err(hold::evicted(item.as_ref(), hold.ticket)),
     }
 }
 

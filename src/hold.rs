@@ -482,7 +482,7 @@ impl Hold {
 
     /// Ends a hold that the item does not show any more.
     pub(crate) fn lose_to(&self, item: Option<LockItem>) -> LockLost {
-        let loss = evicted(item, self.ticket);
+        let loss = evicted(item.as_ref(), self.ticket);
         self.lose(loss.clone());
         self.lost_by(loss)
     }
@@ -651,7 +651,7 @@ pub(crate) fn untaken(name: &LockName, waited: Duration) -> Error {
 }
 
 /// Why the hold of a ticket has ended that the item does not show. Without an item, the lock item was deleted.
-pub(crate) fn evicted(item: Option<LockItem>, ticket: Ticket) -> LossReason {
+pub(crate) fn evicted(item: Option<&LockItem>, ticket: Ticket) -> LossReason {
     let Some(item) = item else {
         return LossReason::Deleted;
     };
@@ -664,7 +664,7 @@ pub(crate) fn evicted(item: Option<LockItem>, ticket: Ticket) -> LossReason {
             by: by.clone(),
             reason: reason.clone(),
         },
-        None => LossReason::Evicted { by: shown(&item) },
+        None => LossReason::Evicted { by: shown(item) },
     }
 }
 

@@ -3,7 +3,7 @@
 
 use futures::future::join_all;
 
-use crate::config::{MAX_SLOTS, SHARERS};
+use crate::config::{ALL_SLOTS, SHARERS};
 use crate::name::LockName;
 use crate::snapshot::{self, Snapshot, WATCHED};
 use crate::store::{self, Failure, RetryPolicy, Store, Timed, Write};
@@ -15,14 +15,11 @@ use fairlock_protocol::step::{self, Has, Known, Refusal, Unsettled};
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::witness::Judge;
 
-/// The slots of the successors, and the first slot, in which a participant may wait behind sharers that have all permits.
-const SLOTS: usize = MAX_SLOTS + 1;
-
 /// The most steps that a caller takes through the queue: as many as there can be slots, and a few pages behind them.
-const STEPS: usize = SLOTS + 16;
+const STEPS: usize = ALL_SLOTS + 16;
 
 /// The most evictions of a caller: as many as can share a fair lock, and all slots, whose participants hold it after them.
-const EVICTIONS: usize = SHARERS as usize + SLOTS;
+const EVICTIONS: usize = SHARERS as usize + ALL_SLOTS;
 
 /// Clears the way of a claim: removes dead holders and successors, dead waiters and gaps, all of them judged by DynamoDB's clock.
 /// Ends when the lock is available, or a live participant stands in the way. The number of steps is bounded, and what is left

@@ -29,7 +29,7 @@ impl Acquisition {
         let Some(ItemPosition::Has(mut at, mut entry)) =
             item.position_of_place(attempt.nonce, ticket)
         else {
-            return self.lost_place(&attempt, hold::evicted(Some(item.clone()), ticket));
+            return self.lost_place(&attempt, hold::evicted(Some(item), ticket));
         };
         let mut shown = item;
         let until = beats.believed_until(entry.beat, entry.lease);
@@ -55,7 +55,7 @@ impl Acquisition {
             let Some(ItemPosition::Has(now_at, now)) =
                 shown.position_of_place(attempt.nonce, ticket)
             else {
-                let reason = hold::evicted(Some(shown.clone()), ticket);
+                let reason = hold::evicted(Some(shown), ticket);
                 return self.lost_place(&attempt, reason);
             };
             (at, entry) = (now_at, now);
@@ -156,6 +156,6 @@ fn elsewhere(item: Option<LockItem>, attempt: &Attempt, was: Footing) -> Renewed
     });
     match shown {
         Some(footing) if footing.at != was.at => Renewed::Elsewhere(footing),
-        _ => Renewed::Not(hold::evicted(item, was.ticket)),
+        _ => Renewed::Not(hold::evicted(item.as_ref(), was.ticket)),
     }
 }

@@ -237,7 +237,7 @@ impl Queued {
     pub(super) fn passed(self, to: &Acquisition) {
         let item = self.waiter.item();
         let watermark = item.watermark;
-        let last = (!self.is_lock_gone).then(|| item.clone());
+        let last = (!self.is_lock_gone).then_some(item);
         let reason = hold::evicted(last, self.waiter.ticket);
         let (attempt, ticket, _) = self.ends(to);
         tracing::info!(lock = %to.name, %ticket, %reason, "was passed in the queue: draws again");

@@ -77,7 +77,7 @@ impl ClientInner {
             match freed {
                 Ok(Ok(())) => {}
                 Ok(Err(item)) => {
-                    hold.lose(hold::evicted(item, hold.ticket));
+                    hold.lose(hold::evicted(item.as_ref(), hold.ticket));
                 }
                 Err(failure) => {
                     tracing::warn!(lock = %hold.name, ticket = %hold.ticket, %failure, "could not free the permits that a hold gave back: tries again");

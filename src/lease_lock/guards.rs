@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Lease, LeaseLock, check_id};
+use super::{Lease, LeaseLock};
 use crate::error::Error;
 use crate::guard::LockGuard;
 use crate::store::LeaseTerm;
-use crate::store::{Said, check_room};
 
 impl LockGuard {
     /// Turns the hold into a lease under the name `id`, which ends after `span` unless a process extends or releases it. So a caller can
@@ -58,18 +57,10 @@ impl LockGuard {
     pub async fn into_lease(self, id: impl Into<String>, span: Duration) -> Result<Lease, Error> {
         const VERB: &str = "turn a hold into a lease";
         let id = id.into();
-        check_id(&id)?;
         let name = self.hold().name.clone();
         let permits = self.permits();
-        let leases = LeaseLock::of_hold(self.inner(), &name, permits);
-        leases.check_span(span)?;
-        let said = Said {
-            owner: &self.inner().store.config().owner,
-            attributes: self.hold().attempt.attributes(),
-            address: self.inner().address(),
-            id: Some(&id),
-        };
-        check_room(said, name.permits().unwrap_or_default())?;
+        let leases = LeaseLock::of_hold(self.inner(), self.hold(), permits);
+        leases.check_call(&id, span)?;
         let past = leases.know_the_past(VERB).await?;
         let term = LeaseTerm {
             id: id.into(),

@@ -93,9 +93,10 @@ impl LeaseLock {
         LeaseLock { lock, permits }
     }
 
-    /// Leases that a hold of the lock with so many permits can become.
-    pub(crate) fn of_hold(inner: &ClientHandle, name: &LockName, permits: u64) -> Self {
-        LeaseLock::new(FairLock::new(inner.clone(), name.clone()), permits)
+    /// Leases that a hold with so many permits can become.
+    fn of_hold(inner: &ClientHandle, hold: &hold::Hold, permits: u64) -> Self {
+        let lock = FairLock::new(inner.clone(), hold.name.clone());
+        LeaseLock::new(lock.attributes(hold.attempt.attributes().iter()), permits)
     }
 
     fn inner(&self) -> &ClientHandle {
@@ -534,7 +535,7 @@ impl LeaseLock {
         item: Option<LockItem>,
     ) -> Error {
         let is_in = item.is_some();
-        let reason = match (hold::evicted(item, ticket), expires) {
+        let reason = match (hold::evicted(item.as_ref(), ticket), expires) {
             (broken @ LossReason::Broken { .. }, _) => broken,
             (_, Some(end)) if is_in && self.is_before(end).await => LossReason::Released,
             (evicted, _) => evicted,

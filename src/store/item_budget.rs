@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use crate::config::{MAX_DATA, MAX_SLOTS};
+use crate::config::{ALL_SLOTS, MAX_DATA};
 use crate::error::Invalid;
 use crate::size::{CONTAINER, ELEMENT, LARGEST_ITEM, bytes_of_value};
 use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime, Unknown};
@@ -17,9 +17,6 @@ const REST: usize = 8 * 1024;
 
 /// What is left for all entries together.
 const ROOM: usize = LARGEST_ITEM - MAX_DATA - REST;
-
-/// The slots of the successors, and the first slot, in which a participant may wait behind sharers that have all permits.
-const SLOTS: usize = MAX_SLOTS + 1;
 
 /// What a sharer takes besides its entry: its nonce in `sharers`, and its nonce with its ticket on the item. An entry in a slot
 /// takes less.
@@ -40,7 +37,7 @@ pub(crate) struct Said<'a> {
 /// lock carries as much data as it may.
 pub(crate) fn check_room(said: Said<'_>, permits: u64) -> Result<(), Invalid> {
     let permits_there = usize::try_from(permits).unwrap_or(usize::MAX);
-    let share = ROOM / permits_there.saturating_add(SLOTS);
+    let share = ROOM / permits_there.saturating_add(ALL_SLOTS);
     let bytes = said.bytes();
     let most = share.saturating_sub(*NOTHING);
     match bytes > most {
@@ -140,7 +137,7 @@ mod tests {
                 codec::attribute(protocol::entry(&entry, Some(entry.ticket))),
             )
         });
-        let tickets = (0..permits + SLOTS as u64).map(|one| (nonce(one), number(u64::MAX)));
+        let tickets = (0..permits + ALL_SLOTS as u64).map(|one| (nonce(one), number(u64::MAX)));
         let waiting = codec::attribute(protocol::entry(&entry, Some(entry.ticket)));
         let numbers = [
             "format",
@@ -164,7 +161,10 @@ mod tests {
             (long("s"), text("x".repeat(1024))),
             (long("t"), number(u64::MAX)),
             ("sharers".to_owned(), AttributeValue::M(sharers.collect())),
-            ("slots".to_owned(), AttributeValue::L(vec![waiting; SLOTS])),
+            (
+                "slots".to_owned(),
+                AttributeValue::L(vec![waiting; ALL_SLOTS]),
+            ),
             (
                 "data".to_owned(),
                 AttributeValue::B(Blob::new(vec![7; MAX_DATA])),
