@@ -3,13 +3,13 @@
 use std::fmt::{self, Formatter};
 use std::time::Duration;
 
-use fairlock_cli::contention::overtaken::Passed;
+use fairlock_cli::contention::overtaken::Overtaken;
 use fairlock_cli::contention::tally::Tally;
 use fairlock_cli::contention::turn::Turn;
 
 pub(crate) struct Figures {
     tally: Tally,
-    passed: Passed,
+    passed: Overtaken,
     /// From the first request to the last release.
     took: Duration,
     round_trip: Option<Duration>,
@@ -24,7 +24,7 @@ impl Figures {
             .map(|(last, first)| last.saturating_sub(first));
         Figures {
             tally: Tally::new(turns.to_vec()),
-            passed: Passed::of(turns),
+            passed: Overtaken::of(turns),
             took: Duration::from_nanos(took.unwrap_or_default()),
             round_trip: round_trip.filter(|span| !span.is_zero()),
         }
@@ -90,7 +90,7 @@ impl fmt::Display for Figures {
             self.passed.turns
         )?;
         if self.passed.turns > 0 {
-            let Passed { by, ahead, .. } = self.passed;
+            let Overtaken { by, ahead, .. } = self.passed;
             write!(
                 f,
                 ", by {:.2} ms and {ahead} turns at the most",
@@ -147,12 +147,12 @@ mod tests {
             turn(3, 2, 14, 15),
             turn(4, 12, 16, 17),
         ];
-        let passed = Passed {
+        let passed = Overtaken {
             turns: 1,
             by: Duration::from_millis(7),
             ahead: 2,
         };
-        assert_eq!(Passed::of(&turns), passed);
+        assert_eq!(Overtaken::of(&turns), passed);
         let told = Figures::of(&turns, None).to_string();
         let line = "asked       1 of 4 turns granted after one that asked later, by 7.00 ms and 2 turns at the most\n";
         assert!(told.ends_with(line), "{told}");

@@ -15,14 +15,14 @@ const AGAIN: Duration = Duration::from_secs(5);
 const AT_MOST: u32 = 18;
 
 /// What is left in the table.
-pub(super) struct Remains<'a> {
+pub(super) struct Cleanup<'a> {
     locks: &'a LockClient,
     options: &'a Bench,
 }
 
-impl<'a> Remains<'a> {
-    pub(super) fn of(locks: &'a LockClient, options: &'a Bench) -> Remains<'a> {
-        Remains { locks, options }
+impl<'a> Cleanup<'a> {
+    pub(super) fn of(locks: &'a LockClient, options: &'a Bench) -> Cleanup<'a> {
+        Cleanup { locks, options }
     }
 
     /// Deletes the lock, or says what is left. A signal ends the wait for that, and so does `--leave`.

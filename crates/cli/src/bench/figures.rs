@@ -3,7 +3,7 @@
 use std::fmt::{self, Formatter};
 use std::time::Duration;
 
-use fairlock_cli::contention::overtaken::Passed;
+use fairlock_cli::contention::overtaken::Overtaken;
 use fairlock_cli::contention::tally::{ms, percentile};
 use fairlock_cli::contention::turn::Turn as Taken;
 use fairlock_cli::contention::verdict::Verdict;
@@ -26,7 +26,7 @@ pub(super) struct Figures {
     pub(super) took: Duration,
     pub(super) round_trips: Option<Times>,
     pub(super) handoffs: Option<Times>,
-    pub(super) passed: Passed,
+    pub(super) passed: Overtaken,
     pub(super) counted: Counted,
     pub(super) expected: Turn,
     pub(super) prices: Prices,
@@ -146,7 +146,7 @@ impl Figures {
     }
 
     fn fairness(&self) -> String {
-        let Passed { turns, by, ahead } = self.passed;
+        let Overtaken { turns, by, ahead } = self.passed;
         match turns {
             0 => "passed by 0 turns at most: no turn came before one that had asked earlier"
                 .to_owned(),
@@ -206,7 +206,7 @@ pub(super) mod tests {
             took: took(&turns),
             round_trips: Times::of(round_trips.clone()),
             handoffs: Times::of(Tally::new(turns.clone()).handoff_times()),
-            passed: Passed::of(&turns),
+            passed: Overtaken::of(&turns),
             verdict: Verdict::new(turns, 2, 2, Vec::new()),
             counted: Counted {
                 requests: 40,
@@ -254,7 +254,7 @@ pub(super) mod tests {
         let mut wrong = figures();
         wrong.counted.refused = 1;
         wrong.is_charged = false;
-        wrong.passed = Passed {
+        wrong.passed = Overtaken {
             turns: 1,
             by: Duration::from_millis(7),
             ahead: 2,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use fairlock::{LockClient, LockState};
-use fairlock_cli::contention::overtaken::Passed;
+use fairlock_cli::contention::overtaken::Overtaken;
 use fairlock_cli::contention::tally::{self, Tally, ms};
 use fairlock_cli::contention::verdict::Verdict;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -22,7 +22,7 @@ use crate::failure::{Failure, NOT_GRANTED, UNFIT, killed_by};
 use crate::local_file::Purpose;
 use crate::request_meter::Meter;
 use crate::{output, prompt, signals};
-use cleanup::Remains;
+use cleanup::Cleanup;
 use crew::Contest;
 use figures::{Figures, Times};
 use html_report::Page;
@@ -67,7 +67,7 @@ async fn run(options: Bench) -> Result<ExitCode, Failure> {
         let _ = output::print(&format!("{:<13}{file}\n", "report"))?;
     }
     if bench.is_own_lock() {
-        Remains::of(&bench.first, &options)
+        Cleanup::of(&bench.first, &options)
             .remove(&mut signals)
             .await?;
     }
@@ -234,7 +234,7 @@ impl Opened<'_> {
             took: figures::took(&turns),
             round_trips: Times::of(counted.round_trips.clone()),
             handoffs: Times::of(Tally::new(turns.clone()).handoff_times()),
-            passed: Passed::of(&turns),
+            passed: Overtaken::of(&turns),
             verdict: Verdict::new(turns.clone(), plan.workers, each, troubles),
             counted,
             expected: plan.turn(),

@@ -6,7 +6,7 @@ use super::turn::Turn;
 
 /// How often workers that asked first were served after others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Passed {
+pub struct Overtaken {
     /// Turns that were granted after a turn that had asked later.
     pub turns: usize,
     /// How much later the other had asked, at most.
@@ -15,13 +15,13 @@ pub struct Passed {
     pub ahead: usize,
 }
 
-impl Passed {
+impl Overtaken {
     /// Compares when turns asked with when they were granted.
-    pub fn of(turns: &[Turn]) -> Passed {
+    pub fn of(turns: &[Turn]) -> Overtaken {
         let mut granted: Vec<_> = turns.iter().collect();
         granted.sort_by_key(|turn| turn.acquired_ns);
         // When the turns that were granted before had asked, in that order.
-        let (mut asked, mut passed) = (Vec::<u64>::new(), Passed::default());
+        let (mut asked, mut passed) = (Vec::<u64>::new(), Overtaken::default());
         for turn in granted {
             let place = asked.partition_point(|other| *other <= turn.requested_ns);
             let ahead = asked.len() - place;
@@ -57,11 +57,11 @@ mod tests {
     #[test]
     fn whoever_asked_first_and_was_granted_last_was_passed_over_whatever_the_tickets() {
         let turns = [turn(1, 2, 10, 20), turn(2, 1, 30, 40), turn(3, 3, 50, 60)];
-        let passed = Passed {
+        let passed = Overtaken {
             turns: 1,
             by: Duration::from_millis(1),
             ahead: 1,
         };
-        assert_eq!(Passed::of(&turns), passed);
+        assert_eq!(Overtaken::of(&turns), passed);
     }
 }

@@ -8,11 +8,11 @@ use futures::future::{join, join_all, try_join_all};
 use tokio::process::Command;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::event_log::Course;
+use super::event_log::EventLog;
 use super::line::Line;
-use super::phase::{Act, Means, ROUND_TRIP};
+use super::phase::{Means, Phase, ROUND_TRIP};
 use super::stdout_thread::Screen;
-use super::workspace::Stage;
+use super::workspace::Workspace;
 use crate::args::Demo;
 use crate::failure::Failure;
 
@@ -26,12 +26,12 @@ impl Crew {
     pub(crate) fn start(
         &mut self,
         options: &Demo,
-        act: &Act,
-        stage: &Stage,
+        phase: &Phase,
+        workspace: &Workspace,
     ) -> Result<(), Failure> {
         let failed = |error| Failure::internal(format!("cannot start a worker: {error}"));
         for number in 1..=options.workers {
-            let command = command(number, options, act, stage).map_err(failed)?;
+            let command = command(number, options, phase, workspace).map_err(failed)?;
             self.0.push(Member::start(number, command).map_err(failed)?);
         }
         Ok(())
@@ -44,8 +44,8 @@ impl Crew {
     }
 
     /// Lets all workers start, and shows what they do until the last one has ended.
-    pub(crate) async fn contend(&mut self, screen: &Screen) -> Course {
-        let course = Course::start();
+    pub(crate) async fn contend(&mut self, screen: &Screen) -> EventLog {
+        let log = EventLog::start();
         join_all(self.0.iter_mut().map(Member::go)).await;
         let (tell, told) = unbounded_channel();
         let follow = |member| follow(member, tell.clone());
@@ -54,7 +54,7 @@ impl Crew {
         drop(tell);
         // A worker reports its grant before it releases the lock. So when the report of a grant arrives, the reports of all earlier grants
         // have been written, and are read first. Sorted by time, they are shown in the order of the grants.
-        join(all, show(course, told, screen)).await.1
+        join(all, show(log, told, screen)).await.1
     }
 
     /// Ends all workers at once. No worker is left when this returns, and others may be started.
@@ -68,26 +68,31 @@ impl Crew {
     }
 }
 
-fn command(number: u32, options: &Demo, act: &Act, stage: &Stage) -> io::Result<Command> {
+fn command(
+    number: u32,
+    options: &Demo,
+    phase: &Phase,
+    workspace: &Workspace,
+) -> io::Result<Command> {
     let mut command = Command::new(env::current_exe()?);
     command.args(["demo-worker", "--number", &number.to_string()]);
-    command.args(["--first", &act.first.to_string()]);
-    command.args(["--turns", &act.turns.to_string()]);
+    command.args(["--first", &phase.first.to_string()]);
+    command.args(["--turns", &phase.turns.to_string()]);
     command.args([
         "--hold",
         &humantime::format_duration(options.hold).to_string(),
     ]);
-    if act.means != Means::File {
+    if phase.means != Means::File {
         let round_trip = humantime::format_duration(ROUND_TRIP);
         command.args(["--round-trip", &round_trip.to_string()]);
     }
-    if let Means::Notifications(notify) = act.means {
+    if let Means::Notifications(notify) = phase.means {
         command.args(["--notify", &notify.to_string()]);
     }
     // The terminal's interrupt reaches the demo alone, which then ends the workers.
     command.process_group(0);
-    command.arg("--file").arg(stage.file());
-    command.arg("--ledger").arg(stage.ledger().path());
+    command.arg("--file").arg(workspace.file());
+    command.arg("--ledger").arg(workspace.ledger().path());
     Ok(command)
 }
 
@@ -116,12 +121,12 @@ async fn follow(member: &mut Member, tell: UnboundedSender<Line>) {
     let _ = tell.send(Line::Failed(trouble));
 }
 
-async fn show(mut course: Course, mut told: UnboundedReceiver<Line>, screen: &Screen) -> Course {
+async fn show(mut log: EventLog, mut told: UnboundedReceiver<Line>, screen: &Screen) -> EventLog {
     let mut lines = Vec::new();
     while told.recv_many(&mut lines, MAX_AT_ONCE).await > 0 {
         lines.sort_by_key(Line::order);
-        let shown = lines.drain(..).filter_map(|line| course.note(line));
+        let shown = lines.drain(..).filter_map(|line| log.note(line));
         shown.for_each(|line| screen.show(line));
     }
-    course
+    log
 }

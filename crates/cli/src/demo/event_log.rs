@@ -5,7 +5,7 @@ use fairlock_cli::contention::turn::Turn;
 
 use super::line::{Grant, Line};
 
-pub(crate) struct Course {
+pub(crate) struct EventLog {
     started_ns: u64,
     grants: Vec<Grant>,
     pub(crate) turns: Vec<Turn>,
@@ -17,9 +17,9 @@ pub(crate) struct Course {
     pub(crate) troubles: Vec<String>,
 }
 
-impl Course {
-    pub(crate) fn start() -> Course {
-        Course {
+impl EventLog {
+    pub(crate) fn start() -> EventLog {
+        EventLog {
             started_ns: now_ns(),
             grants: Vec::new(),
             turns: Vec::new(),
@@ -101,25 +101,25 @@ mod tests {
 
     #[test]
     fn a_grant_is_shown_with_those_behind_it_in_order() {
-        let mut course = Course::start();
+        let mut log = EventLog::start();
         assert_eq!(
-            course.note(granted(&["worker 5", "worker 4"])).unwrap(),
+            log.note(granted(&["worker 5", "worker 4"])).unwrap(),
             "   0.000 s  worker 3 has it, ticket 17; behind it 5, 4"
         );
         assert_eq!(
-            course.note(granted(&[])).unwrap(),
+            log.note(granted(&[])).unwrap(),
             "   0.000 s  worker 3 has it, ticket 17; nobody waits"
         );
-        assert_eq!(course.tickets(), [17, 17]);
+        assert_eq!(log.tickets(), [17, 17]);
     }
 
     #[test]
     fn a_refusal_is_counted_shown_and_a_trouble() {
-        let mut course = Course::start();
+        let mut log = EventLog::start();
         let refused = Line::Refused("worker 3, cycle 1: refused".into());
-        let shown = course.note(refused).unwrap();
+        let shown = log.note(refused).unwrap();
         assert!(shown.ends_with(" s  worker 3, cycle 1: refused"), "{shown}");
-        assert_eq!((course.refused, course.troubles.len()), (1, 1));
+        assert_eq!((log.refused, log.troubles.len()), (1, 1));
     }
 
     #[test]
@@ -135,10 +135,10 @@ mod tests {
         let mut lines = [Line::Failed("worker 3 died".into()), at(2, 9), at(1, 8)];
         lines.sort_by_key(Line::order);
         assert!(matches!(lines[2], Line::Failed(_)));
-        let mut course = Course::start();
+        let mut log = EventLog::start();
         for line in [at(3, 10), at(1, 8), at(2, 9)] {
-            course.note(line);
+            log.note(line);
         }
-        assert_eq!(course.tickets(), [8, 9, 10]);
+        assert_eq!(log.tickets(), [8, 9, 10]);
     }
 }

@@ -12,7 +12,7 @@ pub(crate) enum Line {
     /// The ledger refused the turn.
     Refused(String),
     Failed(String),
-    /// How many requests the worker sent, in an act in which requests are counted.
+    /// How many requests the worker sent, in a phase in which requests are counted.
     Sent(u64),
     /// The last line.
     Done,

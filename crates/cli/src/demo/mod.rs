@@ -20,11 +20,11 @@ use crate::args::Demo;
 use crate::failure::{Failure, killed_by};
 use crate::notify::Notify;
 use crew::Crew;
-use phase::Act;
+use phase::Phase;
 use report::Report;
 use signals::Signal;
 use stdout_thread::Screen;
-use workspace::Stage;
+use workspace::Workspace;
 
 pub(crate) use worker::work;
 
@@ -40,18 +40,18 @@ pub(crate) fn demo(options: &Demo) -> Result<ExitCode, Failure> {
     }
     // Caught before there is anything that a signal could leave behind.
     let signal = signals::first()?;
-    let stage = Stage::build()?;
-    let ended = crate::on_runtime(play(options, &stage, signal));
+    let workspace = Workspace::build()?;
+    let ended = crate::on_runtime(play(options, &workspace, signal));
     // The workers are gone, and every writer of the directory ended with the runtime.
-    let cleared = stage.clear();
+    let cleared = workspace.clear();
     ended.and_then(|code| cleared.map(|()| code))
 }
 
 /// Plays until the report is shown, a signal comes, or the reader closes the output. No worker is left then.
-async fn play(options: &Demo, stage: &Stage, signal: Signal) -> Result<ExitCode, Failure> {
+async fn play(options: &Demo, workspace: &Workspace, signal: Signal) -> Result<ExitCode, Failure> {
     let mut crew = Crew::default();
     let (screen, shown) = stdout_thread::open();
-    let contest = contest(options, stage, &mut crew, screen);
+    let contest = contest(options, workspace, &mut crew, screen);
     let ended = tokio::select! {
         biased;
         Ok(number) = signal => Err(Stop::Signal(number)),
@@ -67,31 +67,31 @@ async fn play(options: &Demo, stage: &Stage, signal: Signal) -> Result<ExitCode,
 
 async fn contest(
     options: &Demo,
-    stage: &Stage,
+    workspace: &Workspace,
     crew: &mut Crew,
     screen: Screen,
 ) -> Result<ExitCode, Stop> {
-    let acts = Act::all(options);
+    let phases = Phase::all(options);
     let ready = async {
         options.notify.map_or(Ok(()), try_out)?;
-        stage.create_table().await
+        workspace.create_table().await
     };
     ready.await.map_err(Stop::Failed)?;
-    let mut courses = Vec::new();
-    for act in &acts {
+    let mut logs = Vec::new();
+    for phase in &phases {
         let ready = async {
-            crew.start(options, act, stage)?;
+            crew.start(options, phase, workspace)?;
             crew.ready().await
         };
         ready.await.map_err(Stop::Failed)?;
-        if let Some(title) = act.title() {
+        if let Some(title) = phase.title() {
             screen.show(title.into());
         }
-        courses.push(crew.contend(&screen).await);
+        logs.push(crew.contend(&screen).await);
         crew.dismiss().await;
     }
-    let turns = acts.iter().map(|act| act.turns).sum();
-    let report = Report::new(options, turns, courses, stage.ledger().tickets());
+    let turns = phases.iter().map(|phase| phase.turns).sum();
+    let report = Report::new(options, turns, logs, workspace.ledger().tickets());
     screen.show(report.to_string());
     Ok(report.exit_code())
 }

@@ -10,7 +10,7 @@ use crate::notify::Notify;
 pub(crate) const ROUND_TRIP: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Act {
+pub(crate) struct Phase {
     /// The number of each worker's first turn.
     pub(crate) first: u32,
     /// How many turns each worker takes.
@@ -29,30 +29,30 @@ pub(crate) enum Means {
     Notifications(Notify),
 }
 
-impl Act {
-    pub(crate) fn all(options: &Demo) -> Vec<Act> {
+impl Phase {
+    pub(crate) fn all(options: &Demo) -> Vec<Phase> {
         let Some(notify) = options.notify else {
             let (first, turns) = (1, options.turns);
-            return vec![Act {
+            return vec![Phase {
                 first,
                 turns,
                 means: Means::File,
             }];
         };
-        // Two acts of half the length, so that a demo takes about as long.
+        // Two phases of half the length, so that a demo takes about as long.
         let turns = options.turns.div_ceil(2);
-        let act = |first, means| Act {
+        let phase = |first, means| Phase {
             first,
             turns,
             means,
         };
         vec![
-            act(1, Means::Polls),
-            act(turns + 1, Means::Notifications(notify)),
+            phase(1, Means::Polls),
+            phase(turns + 1, Means::Notifications(notify)),
         ]
     }
 
-    /// The line above the grants of this act, where there are several acts.
+    /// The line above the grants of this phase, where there are several phases.
     pub(crate) fn title(&self) -> Option<&'static str> {
         match self.means {
             Means::File => None,
@@ -78,23 +78,26 @@ mod tests {
 
     #[test]
     fn a_notified_demo_has_two_acts_of_half_the_length() {
-        let acts = |turns| {
-            let acts = Act::all(&options(turns, Some(Notify::Own)));
-            let acts: Vec<_> = acts.iter().map(|act| (act.first, act.turns)).collect();
-            acts
+        let phases = |turns| {
+            let phases = Phase::all(&options(turns, Some(Notify::Own)));
+            let phases: Vec<_> = phases
+                .iter()
+                .map(|phase| (phase.first, phase.turns))
+                .collect();
+            phases
         };
-        assert_eq!(acts(4), [(1, 2), (3, 2)]);
-        assert_eq!(acts(5), [(1, 3), (4, 3)]);
-        assert_eq!(acts(1), [(1, 1), (2, 1)]);
+        assert_eq!(phases(4), [(1, 2), (3, 2)]);
+        assert_eq!(phases(5), [(1, 3), (4, 3)]);
+        assert_eq!(phases(1), [(1, 1), (2, 1)]);
     }
 
     #[test]
     fn any_other_demo_has_one() {
-        let act = Act {
+        let phase = Phase {
             first: 1,
             turns: 5,
             means: Means::File,
         };
-        assert_eq!(Act::all(&options(5, None)), [act]);
+        assert_eq!(Phase::all(&options(5, None)), [phase]);
     }
 }

@@ -7,7 +7,7 @@ use fairlock_cli::contention::tally::{self, Tally, Waits, ms};
 use fairlock_cli::contention::turn::Turn;
 use fairlock_cli::contention::verdict::Verdict;
 
-use super::event_log::Course;
+use super::event_log::EventLog;
 use super::ledger::LedgerError;
 use super::savings::Saving;
 use crate::args::Demo;
@@ -24,20 +24,20 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Makes the report of the acts, in all of which together each worker wanted `wanted` turns. `ledger` has the ledger's tickets.
+    /// Makes the report of the phases, in all of which together each worker wanted `wanted` turns. `ledger` has the ledger's tickets.
     pub(crate) fn new(
         options: &Demo,
         wanted: u32,
-        mut courses: Vec<Course>,
+        mut logs: Vec<EventLog>,
         ledger: Result<Vec<u64>, LedgerError>,
     ) -> Report {
-        let saving = Saving::of(&courses);
-        let grants: Vec<_> = courses.iter_mut().flat_map(Course::tickets).collect();
-        let refused = courses.iter().map(|course| course.refused).sum();
+        let saving = Saving::of(&logs);
+        let grants: Vec<_> = logs.iter_mut().flat_map(EventLog::tickets).collect();
+        let refused = logs.iter().map(|log| log.refused).sum();
         let (mut turns, mut troubles) = (Vec::new(), Vec::new());
-        for course in courses {
-            turns.extend(course.turns);
-            troubles.extend(course.troubles);
+        for log in logs {
+            turns.extend(log.turns);
+            troubles.extend(log.troubles);
         }
         let tickets = ledger.unwrap_or_else(|error| {
             troubles.push(error.to_string());
@@ -132,18 +132,18 @@ mod tests {
     }
 
     /// Two turns of one worker, as they should be.
-    fn course() -> Course {
-        let mut course = Course::start();
+    fn log() -> EventLog {
+        let mut log = EventLog::start();
         let start = now_ns();
         for (cycle, ticket) in [(1, 7), (2, 9)] {
             let at = start + 10 * u64::from(cycle);
-            course.note(Line::Granted(Grant {
+            log.note(Line::Granted(Grant {
                 worker: 1,
                 ticket,
                 acquired_ns: at + 1,
                 queue: Vec::new(),
             }));
-            course.turns.push(Turn {
+            log.turns.push(Turn {
                 worker: 1,
                 cycle,
                 ticket,
@@ -153,20 +153,20 @@ mod tests {
                 released_ns: at + 6,
             });
         }
-        course
+        log
     }
 
-    fn report(course: Course, ledger: Result<Vec<u64>, LedgerError>) -> Report {
-        Report::new(&options(), 2, vec![course], ledger)
+    fn report(log: EventLog, ledger: Result<Vec<u64>, LedgerError>) -> Report {
+        Report::new(&options(), 2, vec![log], ledger)
     }
 
-    fn is_good(course: Course, ledger: Result<Vec<u64>, LedgerError>) -> bool {
-        report(course, ledger).verdict.is_good()
+    fn is_good(log: EventLog, ledger: Result<Vec<u64>, LedgerError>) -> bool {
+        report(log, ledger).verdict.is_good()
     }
 
     #[test]
     fn turns_in_order_with_their_lines_in_the_ledger_are_good() {
-        let report = report(course(), Ok(vec![7, 9]));
+        let report = report(log(), Ok(vec![7, 9]));
         assert!(report.verdict.is_good());
         let text = report.to_string();
         assert!(text.contains("worker 1        2 "), "{text}");
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_refusal_of_the_ledger_fails_the_run() {
-        let mut refused = course();
+        let mut refused = log();
         refused.refused = 1;
         refused.troubles.push("refused".into());
         assert!(!is_good(refused, Ok(vec![9])));
@@ -187,19 +187,19 @@ mod tests {
 
     #[test]
     fn a_ledger_in_another_order_than_the_grants_fails_the_run() {
-        assert!(!is_good(course(), Ok(vec![9, 7])));
-        assert!(!is_good(course(), Ok(vec![7, 9, 11])));
+        assert!(!is_good(log(), Ok(vec![9, 7])));
+        assert!(!is_good(log(), Ok(vec![7, 9, 11])));
     }
 
     #[test]
     fn a_ledger_that_cannot_be_read_fails_the_run() {
         let broken = std::io::Error::other("broken").into();
-        assert!(!is_good(course(), Err(broken)));
+        assert!(!is_good(log(), Err(broken)));
     }
 
     #[test]
     fn a_worker_without_a_turn_has_a_row() {
-        let mut none = course();
+        let mut none = log();
         none.turns.clear();
         let text = report(none, Ok(Vec::new())).to_string();
         assert!(text.contains("worker 1        0\n"), "{text}");

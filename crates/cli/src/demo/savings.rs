@@ -1,10 +1,10 @@
-//! What notifications saved: the act whose workers polled beside the act whose workers were notified.
+//! What notifications saved: the phase whose workers polled beside the phase whose workers were notified.
 
 use std::fmt::{self, Formatter};
 
 use fairlock_cli::contention::tally::Tally;
 
-use super::event_log::Course;
+use super::event_log::EventLog;
 use super::phase::ROUND_TRIP;
 
 pub(crate) struct Saving {
@@ -12,7 +12,7 @@ pub(crate) struct Saving {
     notified: Figures,
 }
 
-/// The figures of an act that had a handoff.
+/// The figures of a phase that had a handoff.
 #[derive(Clone, Copy)]
 struct Figures {
     requests: f64,
@@ -21,9 +21,9 @@ struct Figures {
 }
 
 impl Saving {
-    /// Returns `None` unless there are two acts, with a handoff each.
-    pub(crate) fn of(courses: &[Course]) -> Option<Saving> {
-        match courses {
+    /// Returns `None` unless there are two phases, with a handoff each.
+    pub(crate) fn of(logs: &[EventLog]) -> Option<Saving> {
+        match logs {
             [polling, notified] => Some(Saving {
                 polling: Figures::of(polling)?,
                 notified: Figures::of(notified)?,
@@ -34,11 +34,11 @@ impl Saving {
 }
 
 impl Figures {
-    fn of(course: &Course) -> Option<Figures> {
-        let tally = Tally::new(course.turns.clone());
+    fn of(log: &EventLog) -> Option<Figures> {
+        let tally = Tally::new(log.turns.clone());
         let handoffs = tally.handoffs()?;
         Some(Figures {
-            requests: course.requests as f64 / tally.turns() as f64,
+            requests: log.requests as f64 / tally.turns() as f64,
             handoff: handoffs.p50.div_duration_f64(ROUND_TRIP),
         })
     }
@@ -80,11 +80,11 @@ mod tests {
     use fairlock_cli::contention::turn::Turn;
 
     /// Two turns, the second of which was granted so many milliseconds after the release of the first.
-    fn course(requests: u64, handoff_ms: u64) -> Course {
-        let mut course = Course::start();
-        course.requests = requests;
-        course.turns = [1, 2].map(|at| turn(at, handoff_ms * 1_000_000)).to_vec();
-        course
+    fn log(requests: u64, handoff_ms: u64) -> EventLog {
+        let mut log = EventLog::start();
+        log.requests = requests;
+        log.turns = [1, 2].map(|at| turn(at, handoff_ms * 1_000_000)).to_vec();
+        log
     }
 
     /// A turn that took no time, at so many nanoseconds for each turn until it.
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    fn lines(polling: Course, notified: Course) -> Vec<String> {
+    fn lines(polling: EventLog, notified: EventLog) -> Vec<String> {
         let saving = Saving::of(&[polling, notified]).map(|saving| saving.to_string());
         let saving = saving.unwrap_or_default();
         saving.lines().map(str::to_owned).collect()
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn two_acts_stand_side_by_side_and_one_sentence_says_the_saving() {
         assert_eq!(
-            lines(course(30, 16), course(9, 12)),
+            lines(log(30, 16), log(9, 12)),
             [
                 "                                     polling  notified",
                 "requests a turn                        15.00      4.50",
@@ -122,16 +122,16 @@ mod tests {
 
     #[test]
     fn what_was_not_saved_is_told_too() {
-        let lines = lines(course(10, 10), course(12, 15));
+        let lines = lines(log(10, 10), log(12, 15));
         let told = "With notifications, a turn took 20 % more requests, and the median handoff took 50 % more time.";
         assert_eq!(lines[3], told);
     }
 
     #[test]
     fn one_act_saves_nothing_and_neither_does_an_act_without_a_handoff() {
-        assert!(Saving::of(&[course(30, 16)]).is_none());
-        let mut alone = course(2, 16);
+        assert!(Saving::of(&[log(30, 16)]).is_none());
+        let mut alone = log(2, 16);
         alone.turns.truncate(1);
-        assert!(Saving::of(&[course(30, 16), alone]).is_none());
+        assert!(Saving::of(&[log(30, 16), alone]).is_none());
     }
 }

@@ -16,13 +16,13 @@ use crate::notify::Notify;
 const LEASE: Duration = Duration::from_secs(5);
 
 /// The directory is also removed when this is dropped.
-pub(crate) struct Stage(TempDir);
+pub(crate) struct Workspace(TempDir);
 
-impl Stage {
-    pub(crate) fn build() -> Result<Stage, Failure> {
+impl Workspace {
+    pub(crate) fn build() -> Result<Workspace, Failure> {
         let made = tempfile::Builder::new().prefix("fairlock-demo-").tempdir();
         let failed = |error| Failure::unavailable(format!("no temporary directory: {error}"));
-        made.map(Stage).map_err(failed)
+        made.map(Workspace).map_err(failed)
     }
 
     pub(crate) fn file(&self) -> PathBuf {
