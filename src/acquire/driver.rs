@@ -21,11 +21,11 @@ use fairlock_protocol::place::{Act, Claim, Found, Place};
 use fairlock_protocol::step::Refusal;
 use fairlock_protocol::ticket::Ticket;
 
-/// How often a place asks for a slot before it draws a ticket. It asks again where the lock had just become free, or where a queue grew
-/// that the caller bounds.
+/// After this many refusals, a place that waits draws a ticket, and a place that does not wait gives up. A place asks again if the lock had
+/// just become free, or if a queue grew that the caller bounds.
 const TRIES_AT_THE_DOOR: u8 = 6;
-/// The first pause for another caller that is on its way to a free lock. The next pauses are 40 ms and 80 ms. Meanwhile that caller draws,
-/// writes its row and gets its slot. If it crashed on the way, these pauses are lost.
+/// While another caller is on its way to a free lock, a place pauses for 20 ms, then for 40 ms, and then for 80 ms each time. Meanwhile that
+/// caller draws, writes its row and gets its slot. If it crashed on the way, these pauses are lost.
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
 
 /// The outcome of one place.
@@ -203,8 +203,8 @@ impl<'a> Driver<'a> {
         Ok(act)
     }
 
-    /// Asks for permits beside the entry in the first slot. The write's condition says how many permits that entry may have at most: as
-    /// many as were seen there. If no entry was seen, it may have as many as this claim asks for, but no more than this claim leaves.
+    /// Asks for permits beside the entry in the first slot. The write's condition limits the permits of that entry to the number seen there. If
+    /// the place saw no entry there, the limit is the place's own number of permits, but at most what this place leaves over, and at least 1.
     async fn share(&mut self) -> Result<Act, Refused> {
         self.acquisition.ensure_wanted()?;
         let (attempt, policy) = (
@@ -221,8 +221,8 @@ impl<'a> Driver<'a> {
 
     /// Asks for a slot. A caller that bounds the queue, and has not seen it, asks for a free lock only.
     ///
-    /// A request that was sent again may be applied twice. After a lease nothing tells whether this slot is of the first copy or of a later
-    /// one: the first may have held the lock, and been evicted. So the client gives the slot back then, and asks again.
+    /// DynamoDB may have applied an earlier copy of this request. That copy may have held the lock until another client evicted it. So after a
+    /// lease, the place gives this slot back and asks again.
     async fn enter(&mut self) -> Result<Act, Refused> {
         self.acquisition.ensure_wanted()?;
         let seen = self.seen.take();
@@ -280,8 +280,8 @@ impl<'a> Driver<'a> {
         self.asked(attempt, asked)
     }
 
-    /// Takes in the answer to a request for a place. If no answer came, a request that is still under way may get the place yet, and the
-    /// task has to leave it.
+    /// Takes in the answer to a request for a place. If no answer came, DynamoDB may still apply the request. Then the task leaves the place
+    /// that the request would take.
     fn asked(&mut self, attempt: Attempt, asked: Result<Asked, Failure>) -> Result<Act, Refused> {
         match asked {
             Ok(Asked::Taken(taken)) => {

@@ -11,8 +11,8 @@ use crate::slots::Ended;
 use fairlock_protocol::moment::Moment;
 
 impl Acquisition {
-    /// Keeps a lost hold in the table until its grace is over. Returns until when it can be released then. Returns the outcome of the turn
-    /// instead if the lease is to end the hold, because that ends with the grace, or because the client is shut down meanwhile.
+    /// Keeps a lost hold in the table until its grace is over. Then returns until when the task may release the hold. Returns the outcome of the
+    /// turn if the task is not to release it: the lease ends together with the grace, or the client was shut down meanwhile.
     pub(super) async fn keeps_for_grace(
         &self,
         hold: &Arc<Hold>,
@@ -27,7 +27,7 @@ impl Acquisition {
         tracing::info!(lock = %hold.name, ticket = %hold.ticket, "lost: others wait for its grace");
         let inner = &self.inner;
         if let Some(until) = until {
-            // The lease ends with the grace, too: nothing is lost if the process ends.
+            // From now on the lease ends the hold if the client does not, so the process may exit.
             self.listed.becomes(Task::Heartbeat, hold.ticket);
             if let Some(caller) = caller.take() {
                 tell(inner, caller, Ok(Ended::KeptOn));

@@ -224,7 +224,9 @@ impl Acquisition {
         self.long.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails if no caller wants the place any more: all have gone, or a claim that does not wait has used up its time. Each step checks it.
+    /// Fails if no caller wants the place any more: all callers have gone, the client is shut down, or a claim that does not wait has used up
+    /// its time. A place without a ticket checks this before each request. A place in the queue checks it whenever it wakes up or decides,
+    /// unless its turn has come.
     fn ensure_wanted(&self) -> Result<(), Refused> {
         let ends = self.inner.no_wait_ends(self.started);
         if self.batch.stop.is_cancelled() {
@@ -280,8 +282,9 @@ impl Acquisition {
         most.is_some_and(|most| most < state::turns(item))
     }
 
-    /// The limit of the callers' queue (`max_waiters`) as a ticket: the batch may draw while the lock's `last` is at most that. No limit is the
-    /// largest ticket. The bound is safe, because each new waiter draws a ticket. Returns `None` if the queue is too long, or was not seen.
+    /// Returns the newest `last` of the lock at which the batch may still draw, so that no caller exceeds its limit of the queue
+    /// (`max_waiters`). Without a limit, returns the largest ticket. Returns `None` if the queue is too long or was not seen. The bound is
+    /// safe, because each new waiter draws a ticket.
     fn most_drawn(&self, seen: Option<&LockItem>) -> Option<Ticket> {
         let any = Ticket::new(u64::MAX);
         let Some(most) = self.batch.most_before() else {

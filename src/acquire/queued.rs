@@ -80,15 +80,15 @@ impl Queued {
         to.saw(waiter.item(), Some(Prospect::of(waiter)));
         self.membership.shows(&waiter.row);
         to.inner.rows_are_void(&to.name, waiter.void_rows());
-        // A place whose turn has come must not be turned away from it.
+        // A place that already holds the lock is never refused.
         match waiter.place() {
             0 => Ok(()),
             _ => to.ensure_wanted(),
         }
     }
 
-    /// Waits until it is time to poll, or until another place of this client passes on a lock item. Each turn of the loop renews a row
-    /// before that time.
+    /// Waits until the poll is due, a notification asks for one, or another place of this client hands over a lock item. The loop goes on
+    /// after a confirmation, after a question to the place before, and after a renewal of the row that came before the poll was due.
     async fn poll(
         &mut self,
         to: &Acquisition,
@@ -154,7 +154,7 @@ impl Queued {
         let before = registration.map(|_| self.waiter.item().clone());
         let (reads, fills) = (act == Act::ReadOn, matches!(act, Act::Fill(_)));
         let done = self.waiter.carry_out(act, &policy).await;
-        // What another place did is for that place to tell.
+        // This place notifies others only of changes that its own writes made.
         if !reads && (!fills || self.waiter.has_settled_rows()) {
             self.notify_promoted(before.as_ref());
         }
@@ -260,7 +260,7 @@ impl Queued {
         to.leaves(Departure::of(place, attempt, ticket, seen));
     }
 
-    /// Dissolves the place, and leaves to the client what other places should know or do.
+    /// Takes the place apart. The client keeps its settled rows, its open poll and its pace for the places that come later.
     fn ends(self, to: &Acquisition) -> (Attempt, Ticket, RenewalHistory) {
         let Queued {
             mut waiter,

@@ -17,9 +17,9 @@ use fairlock_protocol::lease;
 use fairlock_protocol::moment::Moment;
 
 impl Acquisition {
-    /// Keeps a hold in the table for as long as its caller wants. Sends one renewal, whose lease lasts for the rest of that time, and answers
-    /// the caller. Then this waits, and returns until when the hold can be released. Returns the outcome of the turn instead if the lease is to
-    /// end the hold. That is so if the renewal failed, if the hold was no longer this client's, or if the client is shut down.
+    /// Keeps a hold in the table until its shortest time is over. Sends one renewal, whose lease lasts for the rest of that time, and answers
+    /// the caller. Then waits, and returns until when the task may release the hold. Returns the outcome of the turn if the task is not to
+    /// release it: the renewal failed, the hold was no longer this client's, or the client is shut down.
     pub(super) async fn keeps_on(
         &self,
         hold: &Arc<Hold>,
@@ -51,7 +51,7 @@ impl Acquisition {
         inner.saw(&hold.name, &item);
         let (until, owed) = (sent + lease::believed(to_ask_for()), hold.owed());
         tracing::debug!(lock = %hold.name, ticket = %hold.ticket, ?owed, "given back: kept for its shortest time");
-        // From now on the lease ends the hold where the client does not: nothing is lost if the process ends.
+        // From now on the lease ends the hold if the client does not, so the process may exit.
         self.listed.becomes(Task::Heartbeat, hold.ticket);
         if let Some(caller) = caller {
             tell(inner, caller, Ok(Ended::KeptOn));

@@ -182,8 +182,9 @@ impl Acquisition {
         renewing.await;
     }
 
-    /// Returns the next hold at the same place. Sends nothing, except a renewal that is overdue, and the write that invalidates checks of
-    /// the current hold. Returns `None` if no caller waits for the lock there, or if the place is lost or has too little of its lease left.
+    /// Returns the next hold at the same place. Sends a request in two cases only. It renews a lease of which less than half is left. It sends
+    /// *pass on* if the hold that ends gave out a check of itself, or if a write of its data has no answer. Returns `None` if no caller waits
+    /// for the lock there, if the place is lost, or if such a request fails.
     async fn next_turn(&mut self, hold: &Hold) -> Option<Hold> {
         let inner = Arc::clone(&self.inner);
         let is_kept = !self.callers_answered
