@@ -19,7 +19,7 @@ pub(crate) struct Settings {
     pub(crate) owner: Option<String>,
     pub(crate) lease: Duration,
     pub(crate) heartbeat: Option<Duration>,
-    pub(crate) slots: usize,
+    pub(crate) successor_slots: usize,
     pub(crate) join_timeout: Option<Duration>,
     pub(crate) idle_retention: Duration,
     pub(crate) allowance: Duration,
@@ -84,7 +84,7 @@ impl Default for Settings {
             owner: None,
             lease: Duration::from_secs(30),
             heartbeat: None,
-            slots: 8,
+            successor_slots: 8,
             join_timeout: None,
             idle_retention: 7 * DAY,
             allowance: Duration::from_secs(10),
@@ -110,7 +110,7 @@ pub(crate) struct Config {
     pub(crate) owner: String,
     pub(crate) lease: Duration,
     pub(crate) heartbeat: Duration,
-    pub(crate) slots: usize,
+    pub(crate) successor_slots: usize,
     pub(crate) join_timeout: Duration,
     pub(crate) idle_retention: Duration,
     pub(crate) allowance: Duration,
@@ -170,7 +170,7 @@ impl TryFrom<Settings> for Config {
             owner: said.owner.unwrap_or_else(owner::default),
             lease: said.lease,
             heartbeat,
-            slots: said.slots,
+            successor_slots: said.successor_slots,
             join_timeout: said
                 .join_timeout
                 .unwrap_or((request_timeout.saturating_mul(5) / 2).max(5 * SECOND)),
@@ -211,10 +211,10 @@ impl Config {
         self.check_lease()?;
         self.check_waits()?;
         let slots = 1..=MAX_SLOTS;
-        if !slots.contains(&self.slots) {
+        if !slots.contains(&self.successor_slots) {
             return Err(Invalid::Range {
                 setting: "successor_slots",
-                value: self.slots,
+                value: self.successor_slots,
                 least: 1,
                 most: MAX_SLOTS,
             });
@@ -529,8 +529,8 @@ mod tests {
 
     #[test]
     fn every_setting_out_of_range_is_refused() {
-        assert!(config(|said| said.slots = 0).is_err());
-        assert!(config(|said| said.slots = 33).is_err());
+        assert!(config(|said| said.successor_slots = 0).is_err());
+        assert!(config(|said| said.successor_slots = 33).is_err());
         assert!(config(|said| said.lease = Duration::ZERO).is_err());
         assert!(config(|said| said.heartbeat = Some(Duration::MAX)).is_err());
         assert!(config(|said| said.request_timeout = Some(Duration::MAX / 4)).is_err());

@@ -108,9 +108,9 @@ impl ClientInner {
         bytes: Option<&[u8]>,
     ) -> Result<Result<(), Option<LockItem>>, Failure> {
         let policy = self.policy_until(hold.believed_until());
-        let slots = self.slots(&hold.name, &policy);
+        let writer = self.writer(&hold.name, &policy);
         let write = (hold.begin_write(), hold.turns_left());
-        let written = slots.write_data(&hold.attempt, hold.footing(), write, bytes);
+        let written = writer.write_data(&hold.attempt, hold.footing(), write, bytes);
         let written = written.await?;
         hold.end_write();
         Ok(written.map(|item| {

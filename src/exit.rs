@@ -95,7 +95,7 @@ impl Exit<'_> {
     fn found(&self, place: &Place) -> Found {
         let nonce = self.attempt.nonce;
         let position = self.seen.as_ref().and_then(|item| match self.ticket {
-            Some(ticket) if !place.gives_back() => item.position_of_place(nonce, ticket),
+            Some(ticket) if !place.is_giving_back() => item.position_of_place(nonce, ticket),
             _ => item.position_of(nonce),
         });
         position.into()

@@ -93,14 +93,14 @@ fn settle(
     match answer.value {
         Write::Applied(item) => {
             let lag = answer.sent.since(due);
-            telemetry::renewed(hold.told.label(), lag);
+            telemetry::renewed(hold.telemetry.label(), lag);
             if hold.renewed(&item, answer.sent) && lag > heartbeat / IN_STEP {
                 hold.stagger_again();
             }
             Ok(item)
         }
         // The next renewal names the new position, and is due already.
-        Write::ConditionFailed(Some(item)) if hold.has_moved(&item, before) => Ok(item),
+        Write::ConditionFailed(Some(item)) if hold.takes_in_move(&item, before) => Ok(item),
         Write::ConditionFailed(item) => Err(hold::evicted(item.as_ref(), hold.ticket)),
     }
 }

@@ -12,10 +12,10 @@ use crate::error::{Error, Holder, LockLost, LossReason};
 use crate::hold_bounds::HoldBounds;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
-use crate::signal::Signal;
 use crate::state::{LockData, YieldRequest, system_time};
 use crate::store::{Attempt, Failure};
-use crate::telemetry::Held;
+use crate::telemetry::HoldTelemetry;
+use crate::watched::Watched;
 use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
 use fairlock_protocol::item::{At, Footing, ItemHold, LockItem, Notice, Written};
 use fairlock_protocol::lease::{self, RenewalHistory};
@@ -45,7 +45,7 @@ pub(crate) struct Hold {
     /// When this process first learned of the hold.
     pub(crate) begun: Moment,
     /// How the log, the spans and the metrics are told of it.
-    pub(crate) told: Held,
+    pub(crate) telemetry: HoldTelemetry,
     /// The newest ticket of the place, at which callers take their turns one after the other.
     newest: Ticket,
     clock: Clock,
@@ -54,7 +54,7 @@ pub(crate) struct Hold {
     bounds: HoldBounds,
     /// Taken by the call, or the task, that gives permits back.
     giving_back: AsyncMutex<()>,
-    state: Signal<HoldState>,
+    state: Watched<HoldState>,
 }
 
 #[derive(Debug)]
@@ -184,7 +184,7 @@ impl Hold {
             status: HoldStatus::Held,
         };
         Hold {
-            told: Held::begin(config, &name, ticket),
+            telemetry: HoldTelemetry::begin(config, &name, ticket),
             name,
             attempt,
             ticket,
@@ -194,7 +194,7 @@ impl Hold {
             lease,
             bounds,
             giving_back: AsyncMutex::default(),
-            state: Signal::new(state),
+            state: Watched::new(state),
         }
     }
 
@@ -203,7 +203,7 @@ impl Hold {
         *locked(&HELD).entry(self.place()).or_default() += 1;
         let state = self.state.read(HoldState::passed_on);
         Hold {
-            told: self.told.next(ticket),
+            telemetry: self.telemetry.next(ticket),
             name: self.name.clone(),
             attempt: self.attempt.again(),
             ticket,
@@ -213,7 +213,7 @@ impl Hold {
             lease: self.lease,
             bounds: self.bounds,
             giving_back: AsyncMutex::default(),
-            state: Signal::new(state),
+            state: Watched::new(state),
         }
     }
 
@@ -347,7 +347,7 @@ impl Hold {
     }
 
     /// Waits until no other call gives permits of this hold back. Cancel safe.
-    pub(crate) async fn gives_back(&self) -> impl Drop {
+    pub(crate) async fn lock_permit_changes(&self) -> impl Drop {
         self.giving_back.lock().await
     }
 
@@ -440,7 +440,7 @@ impl Hold {
 
     /// Takes in the item that came with a refusal. Returns whether the hold stands elsewhere on it than where it stood before the request.
     /// Then an operator has changed the number of permits, and the holder in the first slot has become a sharer.
-    pub(crate) fn has_moved(&self, item: &LockItem, before: At) -> bool {
+    pub(crate) fn takes_in_move(&self, item: &LockItem, before: At) -> bool {
         self.saw(item) && self.footing().at != before
     }
 
@@ -457,7 +457,7 @@ impl Hold {
     pub(crate) fn lose(&self, loss: LossReason) -> bool {
         let ended = self.end(HoldStatus::Lost(loss.clone()), false);
         if ended {
-            self.told.lost(&loss, self.lasted());
+            self.telemetry.lost(&loss, self.lasted());
         }
         ended
     }
@@ -501,8 +501,8 @@ impl Hold {
         let has_expired = self.remaining().is_zero();
         let ended = self.end(HoldStatus::Released, has_expired);
         match ended {
-            true if has_expired => self.told.lost(&self.expiry_reason(), self.lasted()),
-            true => self.told.given_back(self.lasted()),
+            true if has_expired => self.telemetry.lost(&self.expiry_reason(), self.lasted()),
+            true => self.telemetry.given_back(self.lasted()),
             false => {}
         }
         ended

@@ -121,8 +121,9 @@
 //!
 //! # Further reading
 //!
-//! - Users: `docs/migration.md` for a move from another lock client, `docs/fencing.md`, `docs/multi-lock.md`,
-//!   `docs/testing-your-service.md`.
+//! - Users: `docs/start.md`, `docs/concepts.md`, `docs/which-primitive.md`, `docs/shutdown.md`, `docs/errors.md`,
+//!   `docs/fencing.md`, `docs/multi-lock.md`, `docs/notifications.md`, `docs/testing-your-service.md`, and `docs/migration.md`
+//!   for a move from another lock client.
 //! - Operators: `docs/operations.md` for settings and permissions, `docs/infrastructure.md`, `docs/cost.md`,
 //!   `docs/security.md`, `docs/performance.md`.
 //! - Contributors: `docs/architecture.md` is a map of the sources, `docs/testing.md` says what the suites prove.
@@ -152,6 +153,7 @@ mod intervene;
 mod leader;
 mod lease_lock;
 mod lock;
+mod lock_item_writer;
 mod multi_lock;
 mod name;
 mod notify;
@@ -165,9 +167,7 @@ mod resize;
 mod run;
 mod scope;
 mod semaphore;
-mod signal;
 mod size;
-mod slots;
 mod snapshot;
 mod state;
 mod state_reader;
@@ -179,6 +179,7 @@ mod versioned_table;
 mod wait;
 mod waiter;
 mod watch;
+mod watched;
 
 pub use client::{HeldLocks, LockClient, LockClientBuilder, ShutdownReport, Unfinished};
 pub use clock::Clock;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use call::Call;
 
-use crate::client_state::{ClientHandle, READS, Refused, Sought, WaitObserver};
+use crate::client_state::{ClientHandle, READS, Refused, SoughtLease, WaitObserver};
 use crate::config::{SHARERS, unusable};
 use crate::error::{Closed, Error, Invalid, LockLost};
 use crate::guard::LockGuard;
@@ -48,7 +48,7 @@ pub struct FairLock {
     pub(crate) name: LockName,
     observer: Option<WaitObserver>,
     /// A lease that ends the wait of a call, because it is the call's own.
-    sought: Option<Arc<Sought>>,
+    sought: Option<Arc<SoughtLease>>,
     max_waiters: Option<usize>,
     attributes: Attributes,
     bounds: HoldBounds,
@@ -112,7 +112,7 @@ impl FairLock {
     }
 
     /// Returns a handle whose calls look out for a lease while they wait.
-    pub(crate) fn seeking(&self, sought: &Arc<Sought>) -> FairLock {
+    pub(crate) fn seeking(&self, sought: &Arc<SoughtLease>) -> FairLock {
         FairLock {
             sought: Some(Arc::clone(sought)),
             ..self.clone()

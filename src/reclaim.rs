@@ -11,7 +11,7 @@ use crate::telemetry::{self, EvictedPlace};
 use fairlock_protocol::doorway::Seen;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::place::{Act, Place};
-use fairlock_protocol::step::{self, Has, Known, Refusal, Unsettled};
+use fairlock_protocol::step::{self, ClearingStep, Has, Known, Unsettled};
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::witness::Judge;
 
@@ -62,7 +62,7 @@ impl<'a> Reclaim<'a> {
     pub(crate) async fn run(
         &mut self,
         place: &mut Place,
-        mut judged: impl FnMut(&Refusal, &LockItem) -> Seen + Send,
+        mut judged: impl FnMut(&ClearingStep, &LockItem) -> Seen + Send,
     ) -> Result<Act, Failure> {
         let mut act = Act::Clear;
         loop {
@@ -100,7 +100,7 @@ impl<'a> Reclaim<'a> {
     }
 
     /// The verdict on what the claim sees. No participant counts as dead by the time of a single answer.
-    async fn refusal(&mut self) -> Result<Refusal, Failure> {
+    async fn refusal(&mut self) -> Result<ClearingStep, Failure> {
         let config = self.store.config();
         while self.store.has_time_left(self.policy) {
             let (snapshot, time) = (&self.snapshot, self.judge.time());
@@ -115,7 +115,7 @@ impl<'a> Reclaim<'a> {
             if self.judge.polls_again(&refusal, lacks) {
                 let read = Snapshot::read(self.store, self.name, WATCHED, self.policy);
                 let Some(answer) = read.await? else {
-                    return Ok(Refusal::Free);
+                    return Ok(ClearingStep::Free);
                 };
                 self.judge.hear(answer.date);
                 self.snapshot = answer.value;
@@ -125,17 +125,17 @@ impl<'a> Reclaim<'a> {
                 // Dead participants that are left do not matter if there is room for the claim.
                 let is_free = snapshot.item.has_room_for(self.permits);
                 return Ok(if is_free {
-                    Refusal::Free
+                    ClearingStep::Free
                 } else {
-                    Refusal::Taken
+                    ClearingStep::Taken
                 });
             }
-            if refusal == Refusal::Taken && self.store.has_time_left(self.policy) {
+            if refusal == ClearingStep::Taken && self.store.has_time_left(self.policy) {
                 date(self.store, self.name, &self.snapshot).await;
             }
             return Ok(refusal);
         }
-        Ok(Refusal::Taken)
+        Ok(ClearingStep::Taken)
     }
 
     /// Reads what a step has changed, if there is time to act on it.
@@ -213,10 +213,10 @@ impl Default for Budget {
 
 impl Budget {
     /// Whether another step of this kind may be taken. If so, counts it.
-    fn allows(&mut self, refusal: &Refusal) -> bool {
+    fn allows(&mut self, refusal: &ClearingStep) -> bool {
         let left = match refusal {
-            Refusal::Free | Refusal::Settled | Refusal::Taken => return true,
-            Refusal::Evict(_) => &mut self.evictions,
+            ClearingStep::Free | ClearingStep::Settled | ClearingStep::Taken => return true,
+            ClearingStep::Evict(_) => &mut self.evictions,
             _ => &mut self.steps,
         };
         let is_left = *left > 0;

@@ -45,7 +45,7 @@ impl Snapshot {
         rows: usize,
         policy: &RetryPolicy,
     ) -> Result<Option<Timed<Snapshot>>, Failure> {
-        let limit = 1 + store.config().slots + SPARE_ROWS + rows.min(WATCHED);
+        let limit = 1 + store.config().successor_slots + SPARE_ROWS + rows.min(WATCHED);
         let answer = store
             .retry(policy, || store.read_queue(name, None, limit))
             .await?;
@@ -71,7 +71,7 @@ impl Snapshot {
             true => store.behind(name, watermark),
             false => cursor,
         };
-        let limit = store.config().slots + SPARE_ROWS;
+        let limit = store.config().successor_slots + SPARE_ROWS;
         let read = || store.read_queue(name, Some(cursor.clone()), limit);
         let answer = store.retry(policy, read).await?;
         Ok(Some(answer.map(|page| self.with(page.rows, page.next))))
@@ -193,6 +193,6 @@ pub(crate) fn by_server_clock(config: &Config, entry: &Entry, now: Option<Server
 
 /// Whether the newest ticket was drawn so long ago, by DynamoDB's own clock, that no row of it can be under way.
 pub(crate) fn gaps_are_over(config: &Config, item: &LockItem, now: Option<ServerTime>) -> bool {
-    let grace = item.grace(config.join_timeout);
-    lease::is_past(item.drawn_at, grace + config.allowance, now)
+    let join_timeout = item.join_timeout(config.join_timeout);
+    lease::is_past(item.drawn_at, join_timeout + config.allowance, now)
 }

@@ -8,17 +8,17 @@ use super::queued::Queued;
 use crate::client_state::{Departure, DoorwayTurn, Refused};
 use crate::counter;
 use crate::hold::Hold;
+use crate::lock_item_writer::{Asked, Taken};
 use crate::queue::{self, JoinOutcome};
 use crate::reclaim::Reclaim;
-use crate::slots::{Asked, Taken};
 use crate::snapshot::Snapshot;
 use crate::state;
-use crate::store::{Attempt, Failure, Store, Timed, Wish};
+use crate::store::{Attempt, EnterTerms, Failure, Store, Timed};
 use fairlock_protocol::doorway::Seen;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::lease;
 use fairlock_protocol::place::{Act, Claim, Found, Place};
-use fairlock_protocol::step::Refusal;
+use fairlock_protocol::step::ClearingStep;
 use fairlock_protocol::ticket::Ticket;
 
 /// After this many refusals, a place that waits draws a ticket, and a place that does not wait gives up. A place asks again if the lock had
@@ -174,7 +174,7 @@ impl<'a> Driver<'a> {
     async fn clear(&mut self) -> Result<Act, Refused> {
         self.acquisition.ensure_wanted()?;
         let Some(item) = self.seen.take() else {
-            return Ok(self.place.clears(Refusal::Free, Seen::Nobody));
+            return Ok(self.place.clears(ClearingStep::Free, Seen::Nobody));
         };
         let (acquisition, policy) = (self.acquisition, self.acquisition.policy_at_the_door());
         let mut way = Reclaim::of(
@@ -185,8 +185,8 @@ impl<'a> Driver<'a> {
             item,
         );
         let (mut place, mut is_taken) = (self.place, false);
-        let judged = |refusal: &Refusal, item: &LockItem| {
-            is_taken = *refusal == Refusal::Taken;
+        let judged = |refusal: &ClearingStep, item: &LockItem| {
+            is_taken = *refusal == ClearingStep::Taken;
             if is_taken && acquisition.is_too_long(item) {
                 acquisition.batch.turn_away(state::turns(item));
             }
@@ -215,7 +215,11 @@ impl<'a> Driver<'a> {
         let others = all.saturating_sub(attempt.permits).max(1);
         let first = self.seen.as_ref().map_or(self.first, first_of);
         let first = first.unwrap_or(attempt.permits.min(others));
-        let asked = self.acquisition.slots(&policy).share(&attempt, first).await;
+        let asked = self
+            .acquisition
+            .writer(&policy)
+            .share(&attempt, first)
+            .await;
         self.asked(attempt, asked)
     }
 
@@ -232,7 +236,7 @@ impl<'a> Driver<'a> {
             self.seen = seen;
             return Ok(self.place.asked(Found::Nowhere, self.sees()));
         }
-        let wish = Wish {
+        let wish = EnterTerms {
             most: most.unwrap_or(Ticket::new(u64::MAX)),
             waits: self.acquisition.claim.waits && most.is_some(),
             stays_until,
@@ -242,7 +246,7 @@ impl<'a> Driver<'a> {
             self.acquisition.policy_at_the_door(),
         );
         let (store, first_sent) = (self.acquisition.store(), self.acquisition.store().now());
-        let asked = self.acquisition.slots(&policy).enter(&attempt, wish).await;
+        let asked = self.acquisition.writer(&policy).enter(&attempt, wish).await;
         let over = first_sent + lease::believed(store.config().lease);
         match asked {
             Ok(Asked::Taken(taken)) if attempt.is_in_doubt() && over <= store.now() => {
@@ -269,8 +273,8 @@ impl<'a> Driver<'a> {
             self.acquisition.attempt(),
             self.acquisition.policy_at_the_door(),
         );
-        let slots = self.acquisition.slots(&policy);
-        let asked = slots.enter_over(&attempt, &snapshot.item).await;
+        let writer = self.acquisition.writer(&policy);
+        let asked = writer.enter_over(&attempt, &snapshot.item).await;
         if let Ok(Asked::Taken(taken)) = &asked {
             let settled_rows = snapshot.settled_rows(taken.ticket).map(|row| row.ticket);
             self.acquisition
@@ -308,7 +312,7 @@ impl<'a> Driver<'a> {
                 };
                 Ok(act)
             }
-            Ok(Asked::Busy(item)) => {
+            Ok(Asked::InTheWay(item)) => {
                 self.acquisition.inner.forget(&attempt);
                 self.refused(item)
             }

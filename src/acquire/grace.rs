@@ -7,7 +7,7 @@ use super::turns::{Done, tell};
 use crate::background::Task;
 use crate::client_state::{GiveBack, outcome};
 use crate::hold::{GraceAfterLoss, Hold};
-use crate::slots::Ended;
+use crate::lock_item_writer::Ended;
 use fairlock_protocol::moment::Moment;
 
 impl Acquisition {
@@ -42,7 +42,7 @@ impl Acquisition {
             }
         }
         let ended = Ok(Ended::KeptOn);
-        hold.told.released(outcome(hold.ticket, &ended));
+        hold.telemetry.released(outcome(hold.ticket, &ended));
         Err(Done {
             ended,
             caller: caller.take(),

@@ -5,6 +5,7 @@ mod driver;
 mod grace;
 mod grant;
 mod leaving;
+mod long_wait;
 mod outage;
 mod queued;
 mod staying;
@@ -15,11 +16,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::background::{Listed, Open};
-use crate::client_state::{Batch, Claim, ClientInner, Departure, DoorwayTurn, Prospect, Refused};
+use crate::client_state::{
+    Batch, Claim, ClientInner, Departure, DoorwayTurn, Refused, WaitEstimate,
+};
 use crate::error::LossReason;
 use crate::hold::Hold;
+use crate::lock_item_writer::LockItemWriter;
 use crate::name::LockName;
-use crate::slots::Slots;
 use crate::state;
 use crate::store::{Attempt, RetryPolicy, Store};
 use fairlock_protocol::doorway::{Seen, Sight};
@@ -29,7 +32,7 @@ use fairlock_protocol::ticket::{Sequence, Ticket};
 
 use driver::{Driver, End};
 use leaving::Leaving;
-use outage::Doublings;
+use long_wait::LongWaitLog;
 
 /// The limit of the time-out factor. The factor doubles each time that a place was too slow to join the queue.
 const MAX_TIMEOUT_FACTOR: u32 = 8;
@@ -66,7 +69,7 @@ struct Acquisition {
     /// No caller waits for this place any more: the callers were answered, or wait for another place.
     callers_answered: bool,
     /// When to log a wait that has become long.
-    long: Mutex<Doublings>,
+    long_wait: Mutex<LongWaitLog>,
 }
 
 /// Notifies the callers that wait for the place, or the holder, if the task ends with its runtime or by a panic.
@@ -107,7 +110,7 @@ impl Acquisition {
             leaving: Arc::new(Leaving::new(inner, name)),
             hold: None,
             callers_answered: false,
-            long: Mutex::new(Doublings::of(started)),
+            long_wait: Mutex::new(LongWaitLog::of(started)),
         }
     }
 
@@ -204,13 +207,13 @@ impl Acquisition {
         let clock = &self.store().config().clock;
         let until = clock.now() + span;
         loop {
-            let due = self.long().due().min(until);
+            let due = self.long_wait().due().min(until);
             tokio::select! {
                 biased;
                 () = self.batch.stop.cancelled() => return,
                 () = clock.sleep_until(due) => {}
             }
-            let waited = self.long().take_due(clock.now());
+            let waited = self.long_wait().take_due(clock.now());
             if let Some(waited) = waited {
                 self.batch.log(&self.name, waited);
             }
@@ -220,8 +223,10 @@ impl Acquisition {
         }
     }
 
-    fn long(&self) -> MutexGuard<'_, Doublings> {
-        self.long.lock().unwrap_or_else(PoisonError::into_inner)
+    fn long_wait(&self) -> MutexGuard<'_, LongWaitLog> {
+        self.long_wait
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Fails if no caller wants the place any more: all callers have gone, the client is shut down, or a claim that does not wait has used up
@@ -239,8 +244,8 @@ impl Acquisition {
     }
 
     /// Tells the callers, the callers behind them at the doorway, and the client what an answer showed.
-    fn saw(&self, item: &LockItem, prospect: Option<Prospect>) {
-        self.batch.saw(item, prospect);
+    fn saw(&self, item: &LockItem, estimate: Option<WaitEstimate>) {
+        self.batch.saw(item, estimate);
         if let Some(behind) = self.inner.behind_at_the_door(&self.name, &self.batch) {
             behind.hears(item);
         }
@@ -251,8 +256,8 @@ impl Acquisition {
         &self.store
     }
 
-    fn slots<'a>(&'a self, policy: &'a RetryPolicy) -> Slots<'a> {
-        Slots {
+    fn writer<'a>(&'a self, policy: &'a RetryPolicy) -> LockItemWriter<'a> {
+        LockItemWriter {
             store: self.store(),
             name: &self.name,
             policy,
@@ -269,7 +274,7 @@ impl Acquisition {
 
     /// What a lock item shows to a place that asks for the lock.
     fn sight(&self, item: &LockItem) -> Seen {
-        let slots = self.store().config().slots;
+        let slots = self.store().config().successor_slots;
         Seen::Item(Sight {
             is_too_long: self.is_too_long(item),
             ..Sight::of(item, self.claim.permits, slots)

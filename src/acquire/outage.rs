@@ -1,13 +1,10 @@
-//! Notifies waiting callers, and the log, when DynamoDB does not answer them, and when it answers again. Also says when a wait is long
-//! enough to be logged.
+//! Notifies waiting callers, and the log, when DynamoDB does not answer them, and when it answers again.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::client_state::{Batch, ClientInner, Trouble};
 use crate::name::LockName;
 use crate::store::{News, Reach};
-use fairlock_protocol::moment::Moment;
 
 /// Builds the observer that notifies a batch, and the callers behind it at the doorway, of requests without an answer.
 pub(super) fn reach(inner: &Arc<ClientInner>, name: &LockName, batch: &Arc<Batch>) -> Reach {
@@ -40,40 +37,4 @@ pub(super) fn reach(inner: &Arc<ClientInner>, name: &LockName, batch: &Arc<Batch
             }
         }
     })
-}
-
-/// A wait is logged when it has lasted this long, and again whenever it has doubled.
-const LONG: Duration = Duration::from_secs(10);
-
-/// When to log a wait next.
-#[derive(Debug)]
-pub(super) struct Doublings {
-    started: Moment,
-    next: Duration,
-}
-
-impl Doublings {
-    pub(super) fn of(started: Moment) -> Self {
-        Doublings {
-            started,
-            next: LONG,
-        }
-    }
-
-    pub(super) fn due(&self) -> Moment {
-        self.started + self.next
-    }
-
-    /// How long the wait is, if it is to be logged now.
-    pub(super) fn take_due(&mut self, now: Moment) -> Option<Duration> {
-        let waited = now.since(self.started);
-        if waited < self.next {
-            return None;
-        }
-        // Ends with the wait: each turn moves the next time further away.
-        while self.next <= waited {
-            self.next = self.next.saturating_mul(2);
-        }
-        Some(waited)
-    }
 }

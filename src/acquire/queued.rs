@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::Acquisition;
 use crate::background::Task;
-use crate::client_state::{Departure, Membership, Prospect, Refused};
+use crate::client_state::{Departure, Membership, Refused, WaitEstimate};
 use crate::exit::Exit;
 use crate::hold::{self, Hold};
-use crate::slots::Taken;
+use crate::lock_item_writer::Taken;
 use crate::store::Attempt;
 use crate::telemetry;
 use crate::waiter::{Notified, Waiter};
@@ -39,7 +39,7 @@ impl Acquisition {
         let mut waiter = Waiter::new(store, name, attempt, ticket, beats, answer, pace);
         waiter.row = row;
         let config = self.store().config();
-        telemetry::joined(config, &self.name, ticket, waiter.place());
+        telemetry::joined(config, &self.name, ticket, waiter.position());
         let membership = self.inner.waits(&self.name, ticket, &waiter.attempt);
         Queued {
             waiter: Box::new(waiter),
@@ -77,11 +77,11 @@ impl Queued {
     /// Tells the callers, and other places of this client, what the newest poll showed.
     fn shows(&mut self, to: &Acquisition) -> Result<(), Refused> {
         let waiter = &self.waiter;
-        to.saw(waiter.item(), Some(Prospect::of(waiter)));
+        to.saw(waiter.item(), Some(WaitEstimate::of(waiter)));
         self.membership.shows(&waiter.row);
         to.inner.rows_are_void(&to.name, waiter.void_rows());
         // A place that already holds the lock is never refused.
-        match waiter.place() {
+        match waiter.position() {
             0 => Ok(()),
             _ => to.ensure_wanted(),
         }

@@ -9,7 +9,7 @@ use crate::background::Task;
 use crate::client_state::{GiveBack, outcome};
 use crate::hold::Hold;
 use crate::hold_bounds;
-use crate::slots::Ended;
+use crate::lock_item_writer::Ended;
 use crate::store::{Failure, LeaseTerm, Timed, Write};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::LockItem;
@@ -27,7 +27,7 @@ impl Acquisition {
     ) -> Result<Moment, Done> {
         let (inner, config) = (&self.inner, self.inner.store.config());
         let done = |ended, caller| {
-            hold.told.released(outcome(hold.ticket, &ended));
+            hold.telemetry.released(outcome(hold.ticket, &ended));
             Done {
                 ended,
                 caller,
@@ -74,7 +74,7 @@ impl Acquisition {
         term: &LeaseTerm,
     ) -> Result<Ended, Failure> {
         let inner = &self.inner;
-        let _one_at_a_time = hold.gives_back().await;
+        let _one_at_a_time = hold.lock_permit_changes().await;
         let ended = match inner.free(hold, term.permits).await {
             Ok(Ok(())) => self.writes_as_lease(hold, term).await,
             Ok(Err(item)) => Ok(Ended::NotOurs(item)),
@@ -83,7 +83,7 @@ impl Acquisition {
         if let Some(registration) = hold.attempt.registration() {
             registration.close();
         }
-        hold.told.released(outcome(hold.ticket, &ended));
+        hold.telemetry.released(outcome(hold.ticket, &ended));
         ended
     }
 
@@ -128,7 +128,7 @@ impl Acquisition {
             };
             match answer.value {
                 Write::Applied(item) => return Ok((item, answer.sent)),
-                Write::ConditionFailed(Some(item)) if hold.has_moved(&item, before) => {}
+                Write::ConditionFailed(Some(item)) if hold.takes_in_move(&item, before) => {}
                 Write::ConditionFailed(item) => return Err(Ok(Ended::NotOurs(item))),
             }
         }

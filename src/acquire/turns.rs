@@ -10,8 +10,8 @@ use crate::client_state::{ClientInner, GiveBack, GivenBack, Holding, Refused, al
 use crate::error::LossReason;
 use crate::heartbeat;
 use crate::hold::{Hold, HoldStatus};
+use crate::lock_item_writer::Ended;
 use crate::offer::{self, Offer};
-use crate::slots::Ended;
 use crate::store::Failure;
 use crate::telemetry::ReleaseOutcome;
 use fairlock_protocol::item::LockItem;
@@ -63,12 +63,12 @@ impl Acquisition {
         self.store = self.inner.store.clone();
         loop {
             self.hold = Some(Arc::clone(&hold));
-            let (given_back, offer) = self.grants(&hold);
+            let (given_back, offer) = self.offer_to_batch(&hold);
             if let Some(before) = before.take() {
                 tell(&self.inner, before, Ok(Ended::PassedOn));
             }
-            let span = hold.told.span();
-            self.keeps(&hold, offer).instrument(span).await;
+            let span = hold.telemetry.span();
+            self.renew_until_ended(&hold, offer).instrument(span).await;
             if hold.is_lost() {
                 hold.attempt.confirms_no_more();
                 self.requeue_the_rest(&hold);
@@ -90,7 +90,7 @@ impl Acquisition {
                 (hold, before) = (Arc::new(next), caller);
                 continue;
             }
-            let done = self.ends(&hold, caller, deadline).await;
+            let done = self.finish(&hold, caller, deadline).await;
             self.hold = None;
             self.inner.lets_go(&hold);
             return done;
@@ -105,7 +105,7 @@ impl Acquisition {
     /// - Every hold but the lease is released then.
     ///
     /// All of these are boxed, so that the task does not reserve memory for them all the time.
-    async fn ends(
+    async fn finish(
         &self,
         hold: &Arc<Hold>,
         mut caller: Option<GiveBack>,
@@ -143,7 +143,7 @@ impl Acquisition {
     }
 
     /// Offers a hold to the first caller that takes it. If no caller does, gives the hold back at once.
-    fn grants(&self, hold: &Arc<Hold>) -> (GivenBack, Offer<Holding>) {
+    fn offer_to_batch(&self, hold: &Arc<Hold>) -> (GivenBack, Offer<Holding>) {
         let (inner, batch) = (&self.inner, &self.batch);
         inner.keep(hold, batch, &self.listed);
         let (held, listed) = (Arc::clone(hold), self.listed.clone());
@@ -154,13 +154,13 @@ impl Acquisition {
             batch.refuse(Refused::ShuttingDown);
         }
         if let Ok(call) = batch.grant(granted) {
-            hold.told.granted_to(&call, inner.store.now());
+            hold.telemetry.granted_to(&call, inner.store.now());
         }
         (given_back, offer)
     }
 
     /// Keeps a hold renewed. Returns when the hold ends. Giving its guard back ends it at once.
-    async fn keeps(&self, hold: &Hold, offer: Offer<Holding>) {
+    async fn renew_until_ended(&self, hold: &Hold, offer: Offer<Holding>) {
         let inner = &self.inner;
         let saw = |item: &LockItem| inner.saw(&hold.name, item);
         let mut renewing = pin!(heartbeat::keep(&inner.store, hold, saw));
@@ -201,7 +201,7 @@ impl Acquisition {
             return None;
         }
         let next = hold.ticket.next()?;
-        hold.told.released(ReleaseOutcome::PassedOn);
+        hold.telemetry.released(ReleaseOutcome::PassedOn);
         Some(hold.passed_on(next))
     }
 

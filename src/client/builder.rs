@@ -175,7 +175,7 @@ impl LockClientBuilder {
     /// # }
     /// ```
     pub fn successor_slots(mut self, slots: usize) -> Self {
-        self.settings.slots = slots;
+        self.settings.successor_slots = slots;
         self
     }
 

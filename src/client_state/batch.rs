@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{Holding, Prospect, Refused, Sought, Trouble};
+use super::{Holding, Refused, SoughtLease, Trouble, WaitEstimate};
 use crate::error::{Error, LossReason};
 use crate::hold;
 use crate::name::LockName;
@@ -38,7 +38,7 @@ pub(crate) struct Caller {
     pub(crate) limit: Option<usize>,
     pub(crate) observer: Option<WaitObserver>,
     /// Learns of the lease that makes the wait needless.
-    pub(crate) sought: Option<Arc<Sought>>,
+    pub(crate) sought: Option<Arc<SoughtLease>>,
     /// The call, to which the span of the hold belongs.
     pub(crate) origin: Origin,
 }
@@ -64,8 +64,8 @@ struct State {
     /// If the queue is too long for all members: the position that each member would have had.
     too_long: BTreeMap<u64, usize>,
     item: Option<Arc<LockItem>>,
-    /// The prospect of the first member.
-    prospect: Option<Prospect>,
+    /// The estimate of the first member.
+    estimate: Option<WaitEstimate>,
     /// Set while DynamoDB does not answer.
     trouble: Option<Trouble>,
     /// Why the batch lost its place. Set until it has another.
@@ -83,7 +83,7 @@ struct Member {
     until: Option<Moment>,
     limit: Option<usize>,
     observer: Option<(WaitObserver, Shown)>,
-    sought: Option<Arc<Sought>>,
+    sought: Option<Arc<SoughtLease>>,
     origin: Origin,
     tell: oneshot::Sender<Result<Granted<Holding>, Refused>>,
 }
@@ -219,23 +219,23 @@ impl Batch {
         most.min()
     }
 
-    /// Takes in what an answer showed, and the prospect of the first member.
-    pub(crate) fn saw(&self, item: &LockItem, prospect: Option<Prospect>) {
+    /// Takes in what an answer showed, and the estimate of the first member.
+    pub(crate) fn saw(&self, item: &LockItem, estimate: Option<WaitEstimate>) {
         let mut state = self.state();
         let sought = state.members.iter().filter_map(|it| it.sought.as_ref());
         sought.for_each(|sought| sought.looks_at(item));
         state.item = Some(Arc::new(item.clone()));
-        if prospect.is_some() {
+        if estimate.is_some() {
             state.place_lost = None;
         }
-        (state.prospect, state.is_answered) = (prospect, true);
+        (state.estimate, state.is_answered) = (estimate, true);
         self.tell(state);
     }
 
     /// Notes that the batch lost its place in the queue, and draws again.
     pub(crate) fn note_place_lost(&self, reason: LossReason) {
         let mut state = self.state();
-        (state.prospect, state.place_lost) = (None, Some(reason));
+        (state.estimate, state.place_lost) = (None, Some(reason));
         self.tell(state);
     }
 
@@ -307,10 +307,10 @@ impl Batch {
             holder.map(|holder| holder.owner.as_str()),
             holder.map(|holder| tracing::field::display(holder.ticket)),
         );
-        let prospect = state.prospect.as_ref();
+        let estimate = state.estimate.as_ref();
         let (place, ticket) = (
-            prospect.map(|prospect| prospect.place),
-            prospect.and_then(|prospect| Some(prospect.id.as_ref()?.ticket)),
+            estimate.map(|estimate| estimate.position),
+            estimate.and_then(|estimate| Some(estimate.id.as_ref()?.ticket)),
         );
         let ticket = ticket.map(tracing::field::display);
         tracing::info!(lock = %name, ticket, place, owner, holder, ?waited, "still waits for its turn");
@@ -321,9 +321,9 @@ impl Batch {
         let state = self.state();
         let index = state.members.iter().position(|at| at.number == number);
         let index = index.or_else(|| state.refused.get(&number).copied());
-        let prospect = state.prospect.as_ref();
-        let place = prospect.map(|first| first.behind(index.unwrap_or_default()).place);
-        hold::not_granted(name, state.item.as_deref(), place, waited)
+        let estimate = state.estimate.as_ref();
+        let position = estimate.map(|first| first.behind(index.unwrap_or_default()).position);
+        hold::not_granted(name, state.item.as_deref(), position, waited)
     }
 
     /// Gives a guard to the first member that takes it. Returns the call of that member, or the guard if there is no such member.
@@ -342,20 +342,20 @@ impl Batch {
 
     /// Notes that a member holds the lock, and is before all others. If there are no others, no member need be told anything more.
     fn moved_up(&self) {
-        let (item, prospect) = {
+        let (item, estimate) = {
             let mut state = self.state();
             state.is_behind_its_own = true;
             if state.members.is_empty() {
-                (state.item, state.prospect) = (None, None);
+                (state.item, state.estimate) = (None, None);
                 return;
             }
             (
                 state.item.clone(),
-                state.prospect.clone().unwrap_or_default(),
+                state.estimate.clone().unwrap_or_default(),
             )
         };
         if let Some(item) = item {
-            self.saw(&item, Some(prospect.at(1)));
+            self.saw(&item, Some(estimate.at(1)));
         }
     }
 
@@ -462,7 +462,7 @@ impl State {
         let State {
             members,
             item,
-            prospect,
+            estimate,
             trouble,
             place_lost,
             ..
@@ -472,22 +472,22 @@ impl State {
         let members = members.iter_mut().enumerate();
         let observed = members.filter_map(|(index, member)| {
             let (observer, shown) = member.observer.as_mut()?;
-            let prospect = prospect.as_ref().map(|first| first.behind(index));
-            let place_id = prospect.as_ref().and_then(|it| it.id.clone());
+            let estimate = estimate.as_ref().map(|first| first.behind(index));
+            let place_id = estimate.as_ref().and_then(|it| it.id.clone());
             let own = place_id.as_ref().map(|id| id.ticket);
             let now = Shown {
                 // At the doorway no position is known, which is no news.
-                queue: prospect
+                queue: estimate
                     .as_ref()
-                    .map_or(shown.queue, |it| Some((it.place, own, ticket))),
+                    .map_or(shown.queue, |it| Some((it.position, own, ticket))),
                 is_out: trouble.is_some(),
                 is_place_lost: place_lost.is_some(),
             };
             let is_news = std::mem::replace(shown, now) != now;
             let waiting = || Waiting {
-                position: prospect.as_ref().map(|it| it.place),
+                position: estimate.as_ref().map(|it| it.position),
                 place_id: place_id.clone(),
-                expected_wait: prospect.as_ref().and_then(Prospect::wait),
+                expected_wait: estimate.as_ref().and_then(WaitEstimate::wait),
                 holder: item.and_then(hold::shown),
                 held_since: item.and_then(LockItem::held_since).map(system_time),
                 outage: trouble.as_ref().map(|trouble| trouble.outage.clone()),

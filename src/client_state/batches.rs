@@ -13,7 +13,8 @@ use fairlock_protocol::item::LockItem;
 use fairlock_protocol::lease;
 
 /// Starts the task that acquires a lock for a batch.
-pub(crate) type Go = fn(&Arc<ClientInner>, &LockName, Arc<Batch>, Claim, Option<DoorwayTurn>);
+pub(crate) type StartPlaceTask =
+    fn(&Arc<ClientInner>, &LockName, Arc<Batch>, Claim, Option<DoorwayTurn>);
 
 /// The right to the doorway of a lock, which the batches of one client take one after the other. Dropping it lets the next batch in.
 pub(crate) struct DoorwayTurn {

@@ -20,7 +20,7 @@ impl ClientInner {
         batch: &Batch,
         lets_go: impl FnOnce(),
     ) -> Result<Result<(), Option<LockItem>>, Failure> {
-        let _one_at_a_time = hold.gives_back().await;
+        let _one_at_a_time = hold.lock_permit_changes().await;
         lets_go();
         // Asked in this order: a caller that waited may have the next turn by now, and then this hold has ended.
         let is_passed_on = self.is_passed_on(hold, batch);
@@ -47,8 +47,8 @@ impl ClientInner {
             return Ok(Ok(()));
         }
         let policy = self.policy_until(hold.believed_until());
-        let slots = self.slots(&hold.name, &policy);
-        let downgraded = slots.downgrade(&hold.attempt, (held, keeps)).await?;
+        let writer = self.writer(&hold.name, &policy);
+        let downgraded = writer.downgrade(&hold.attempt, (held, keeps)).await?;
         Ok(downgraded.map(|item| {
             hold.saw(&item);
             self.admit(&hold.name, &item);
@@ -93,7 +93,7 @@ impl ClientInner {
         hold: &Hold,
         batch: &Batch,
     ) -> Option<Result<Result<(), Option<LockItem>>, Failure>> {
-        let _one_at_a_time = hold.gives_back().await;
+        let _one_at_a_time = hold.lock_permit_changes().await;
         let is_due = hold.is_spare() && !self.is_passed_on(hold, batch) && hold.is_active();
         match is_due {
             true => Some(self.free(hold, hold.permits()).await),

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::{Batch, ClientHandle, ClientInner};
 use crate::background::{Listed, Task};
 use crate::hold::Hold;
-use crate::slots::Ended;
+use crate::lock_item_writer::Ended;
 use crate::store::{Failure, LeaseTerm};
 use fairlock_protocol::moment::Moment;
 

@@ -7,16 +7,16 @@ use fairlock_protocol::item::LockItem;
 
 /// The lease of a name, which several processes may ask for. A process that waits for it has it as soon as any of them has.
 #[derive(Debug)]
-pub(crate) struct Sought {
+pub(crate) struct SoughtLease {
     id: String,
     /// It has at least so many permits.
     permits: u64,
     found: CancellationToken,
 }
 
-impl Sought {
+impl SoughtLease {
     pub(crate) fn new(id: &str, permits: u64) -> Self {
-        Sought {
+        SoughtLease {
             id: id.to_owned(),
             permits,
             found: CancellationToken::new(),

@@ -27,10 +27,10 @@ use tokio_util::sync::CancellationToken;
 use crate::background::{Background, Job, Listed, Open, Task};
 use crate::error::Error;
 use crate::hold::Hold;
+use crate::lock_item_writer::{Ended, LockItemWriter};
 use crate::name::LockName;
 use crate::notify::Notifications;
 use crate::offer::Offer;
-use crate::slots::{Ended, Slots};
 use crate::store::{Attempt, Failure, RetryPolicy, Store};
 use crate::telemetry::ReleaseOutcome;
 use fairlock_protocol::entry::Nonce;
@@ -41,16 +41,16 @@ use fairlock_protocol::place::Place;
 use fairlock_protocol::ticket::Ticket;
 
 pub(crate) use batch::{AnswerReceiver, Batch, Caller, PendingCall, WaitObserver};
-pub(crate) use batches::{DoorwayTurn, Go, alone};
+pub(crate) use batches::{DoorwayTurn, StartPlaceTask, alone};
 pub(crate) use claim::{Claim, Refused};
 use directory::Directory;
 pub(crate) use directory::Membership;
 pub(crate) use handle::ClientHandle;
 pub(crate) use holding::{GiveBack, GivenBack, Holding, Released};
-pub(crate) use lease_watch::Sought;
+pub(crate) use lease_watch::SoughtLease;
 pub(crate) use leaving::Departure;
 pub(crate) use outage::Trouble;
-pub(crate) use wait_estimate::Prospect;
+pub(crate) use wait_estimate::WaitEstimate;
 
 /// The most reads by which a client learns the time. If two answers disagree, the third tells which was wrong; and one answer may tell no
 /// time.
@@ -66,7 +66,7 @@ pub(crate) struct ClientInner {
     pub(crate) closed: CancellationToken,
     directory: Arc<Directory>,
     pub(crate) notifications: Option<Arc<Notifications>>,
-    go: Go,
+    go: StartPlaceTask,
     /// How many handles there are.
     handles: AtomicUsize,
 }
@@ -76,7 +76,7 @@ impl ClientInner {
     pub(crate) fn new(
         store: Store,
         runtime: Handle,
-        go: Go,
+        go: StartPlaceTask,
         notifications: Option<Notifications>,
     ) -> Self {
         ClientInner {
@@ -244,7 +244,7 @@ impl ClientInner {
 
     /// Notes that a place of this client came from a slot to the lock.
     pub(crate) fn came_in(&self, name: &LockName, item: &LockItem) {
-        let slots = self.store.config().slots;
+        let slots = self.store.config().successor_slots;
         self.directory.came_in(name, item, slots);
     }
 
@@ -329,12 +329,12 @@ impl ClientInner {
         deadline: Moment,
     ) -> Result<Ended, Failure> {
         let policy = self.policy_until(deadline);
-        let slots = self.slots(&hold.name, &policy);
+        let writer = self.writer(&hold.name, &policy);
         let registration = hold.attempt.registration();
         let held = self.store.now().since(hold.begun);
         // Told before the write is answered, so that the next holder's poll comes to the table just behind it.
         registration.inspect(|it| it.notify_releasing());
-        let ended = slots.release(&hold.attempt, hold.held()).await;
+        let ended = writer.release(&hold.attempt, hold.held()).await;
         if let Some(registration) = registration {
             if let Ok(Ended::HandedOff(item)) = &ended {
                 let holders = item.holders();
@@ -342,13 +342,13 @@ impl ClientInner {
             }
             registration.close();
         }
-        hold.told.released(outcome(hold.ticket, &ended));
+        hold.telemetry.released(outcome(hold.ticket, &ended));
         // Done before the item is taken in, because the item may show that a late copy of the enter request has come.
         self.forget(&hold.attempt);
         match &ended {
-            Ok(Ended::HandedOff(item) | Ended::Before(Some(item))) => {
+            Ok(Ended::HandedOff(item) | Ended::ReleasedEarlier(Some(item))) => {
                 self.saw(&hold.name, item);
-                let slots = self.store.config().slots;
+                let slots = self.store.config().successor_slots;
                 self.directory.note_handoff(&hold.name, item, slots);
                 // Beside other holders, the next one may have held the lock before.
                 let is_alone = matches!(hold.footing().at, At::Slot(_)) && item.sharers.is_empty();
@@ -363,7 +363,7 @@ impl ClientInner {
                 Ended::PassedOn
                 | Ended::KeptOn
                 | Ended::LeasedOut(..)
-                | Ended::Before(None)
+                | Ended::ReleasedEarlier(None)
                 | Ended::NotOurs(_),
             )
             | Err(_) => {}
@@ -371,8 +371,12 @@ impl ClientInner {
         ended
     }
 
-    pub(crate) fn slots<'a>(&'a self, name: &'a LockName, policy: &'a RetryPolicy) -> Slots<'a> {
-        Slots {
+    pub(crate) fn writer<'a>(
+        &'a self,
+        name: &'a LockName,
+        policy: &'a RetryPolicy,
+    ) -> LockItemWriter<'a> {
+        LockItemWriter {
             store: &self.store,
             name,
             policy,
@@ -415,14 +419,16 @@ impl ClientInner {
 /// What became of the release of a ticket. A holder that is left with an older ticket, or beside others, has held the lock before.
 pub(crate) fn outcome(ticket: Ticket, ended: &Result<Ended, Failure>) -> ReleaseOutcome {
     match ended {
-        Ok(Ended::HandedOff(item) | Ended::Before(Some(item))) => match item.first_holder() {
-            None => ReleaseOutcome::Idle,
-            Some(next) if item.sharers.is_empty() && next.ticket > ticket => {
-                ReleaseOutcome::HandedOff
+        Ok(Ended::HandedOff(item) | Ended::ReleasedEarlier(Some(item))) => {
+            match item.first_holder() {
+                None => ReleaseOutcome::Idle,
+                Some(next) if item.sharers.is_empty() && next.ticket > ticket => {
+                    ReleaseOutcome::HandedOff
+                }
+                Some(_) => ReleaseOutcome::Shared,
             }
-            Some(_) => ReleaseOutcome::Shared,
-        },
-        Ok(Ended::Before(None)) => ReleaseOutcome::Idle,
+        }
+        Ok(Ended::ReleasedEarlier(None)) => ReleaseOutcome::Idle,
         Ok(Ended::PassedOn) => ReleaseOutcome::PassedOn,
         Ok(Ended::KeptOn | Ended::LeasedOut(..)) => ReleaseOutcome::LeftToLease,
         Ok(Ended::NotOurs(_)) => ReleaseOutcome::Gone,

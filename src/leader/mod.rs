@@ -18,9 +18,9 @@ use crate::guard::LockGuard;
 use crate::hold::HoldStatus;
 use crate::lock::FairLock;
 use crate::run::while_held;
-use crate::signal::Signal;
 use crate::state::Outage;
 use crate::wait::RecordWait;
+use crate::watched::Watched;
 use fairlock_protocol::ticket::Ticket;
 
 use backoff::Rests;
@@ -66,7 +66,7 @@ pub struct Candidate {
 /// What all terms of a candidate have in common.
 struct Campaign {
     lock: FairLock,
-    resigned: Arc<Signal<Resigned>>,
+    resigned: Arc<Watched<Resigned>>,
     observer: Option<LeadershipObserver>,
     gives_way: GivesWay,
 }
@@ -364,7 +364,7 @@ impl Campaign {
 
     /// Waits for the lock once, and reports outages meanwhile.
     async fn stand_once(&self) -> Result<LockGuard, Error> {
-        let outages = Arc::new(Signal::new(None));
+        let outages = Arc::new(Watched::new(None));
         let noted = Arc::clone(&outages);
         let lock = self.lock.also_observed(move |waiting| {
             noted.change(|outage| {

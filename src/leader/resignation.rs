@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::clock::Clock;
-use crate::signal::Signal;
+use crate::watched::Watched;
 use fairlock_protocol::moment::Moment;
 
 /// How often the candidate was told to resign, and when last.
@@ -33,12 +33,12 @@ impl Resigned {
 /// ```
 #[derive(Clone, Debug)]
 pub struct ResignHandle {
-    resigned: Arc<Signal<Resigned>>,
+    resigned: Arc<Watched<Resigned>>,
     clock: Clock,
 }
 
 impl ResignHandle {
-    pub(super) fn new(resigned: Arc<Signal<Resigned>>, clock: Clock) -> Self {
+    pub(super) fn new(resigned: Arc<Watched<Resigned>>, clock: Clock) -> Self {
         ResignHandle { resigned, clock }
     }
 

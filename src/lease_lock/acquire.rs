@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Lease, LeaseLock, TRIES, lease_of};
-use crate::client_state::Sought;
+use crate::client_state::SoughtLease;
 use crate::error::Error;
 use crate::hold;
+use crate::lock_item_writer::Asked;
 use crate::reclaim::Reclaim;
-use crate::slots::Asked;
-use crate::store::{Attempt, Failure, Wish};
+use crate::store::{Attempt, EnterTerms, Failure};
 use crate::wait::RecordWait;
 use fairlock_protocol::doorway::{Seen, Sight};
 use fairlock_protocol::entry::Entry;
@@ -46,7 +46,7 @@ impl LeaseLock {
             let Some(wait) = self.left_of(wait, started) else {
                 return Err(refused);
             };
-            let sought = Arc::new(Sought::new(id, self.permits));
+            let sought = Arc::new(SoughtLease::new(id, self.permits));
             let turn = self.lock.seeking(&sought);
             let guard = tokio::select! {
                 biased;
@@ -148,10 +148,10 @@ impl LeaseLock {
         lease: Duration,
     ) -> Result<(Option<Own>, Option<LockItem>), Failure> {
         let policy = self.inner().policy_of_few(self.inner().closed.clone());
-        let slots = self.inner().slots(self.name(), &policy);
+        let writer = self.inner().writer(self.name(), &policy);
         let permits = self.name().permits().unwrap_or_default();
         // No task renews a place in the queue here, so the claim is for a free lock only.
-        let wish = Wish {
+        let wish = EnterTerms {
             most: Ticket::new(u64::MAX),
             waits: false,
             stays_until: None,
@@ -165,10 +165,10 @@ impl LeaseLock {
         loop {
             let attempt = self.attempt(permits, id, lease);
             let asked = match (act, seen) {
-                (Act::Enter, _) => slots.enter(&attempt, wish).await?,
-                (Act::EnterOver, Some(item)) => slots.enter_over(&attempt, &item).await?,
+                (Act::Enter, _) => writer.enter(&attempt, wish).await?,
+                (Act::EnterOver, Some(item)) => writer.enter_over(&attempt, &item).await?,
                 (Act::Clear, Some(item)) => {
-                    let mut way = Reclaim::of(slots.store, self.name(), &policy, permits, item);
+                    let mut way = Reclaim::of(writer.store, self.name(), &policy, permits, item);
                     act = way.run(&mut place, |_, item| self.sight(item)).await?;
                     seen = Some(way.snapshot.item);
                     continue;
@@ -184,7 +184,11 @@ impl LeaseLock {
 
     fn sight(&self, item: &LockItem) -> Seen {
         let permits = self.name().permits().unwrap_or_default();
-        Seen::Item(Sight::of(item, permits, self.inner().store.config().slots))
+        Seen::Item(Sight::of(
+            item,
+            permits,
+            self.inner().store.config().successor_slots,
+        ))
     }
 
     /// Returns the entry that holds the lock under this name, and whether its item stays for long enough.
@@ -211,6 +215,6 @@ fn shown(asked: Asked, attempt: &Attempt) -> (Found, Option<LockItem>) {
             let found = item.position_of_place(attempt.nonce, taken.ticket).into();
             (found, Some(item))
         }
-        Asked::Busy(item) => (Found::Nowhere, item),
+        Asked::InTheWay(item) => (Found::Nowhere, item),
     }
 }

@@ -14,8 +14,8 @@ use crate::config::unusable;
 use crate::error::{Error, Invalid, LossReason};
 use crate::hold;
 use crate::lock::{FairLock, check_attributes};
+use crate::lock_item_writer::Ended;
 use crate::name::LockName;
-use crate::slots::Ended;
 use crate::state::Waiting;
 use crate::store::{Attempt, dateless};
 use crate::wait::RecordWait;
@@ -378,8 +378,8 @@ impl LeaseLock {
             permits: self.permits,
         };
         let policy = inner.policy_of_few(inner.closed.clone());
-        let slots = inner.slots(name, &policy);
-        let ended = Box::pin(inner.for_caller(slots.release(&attempt, held))).await?;
+        let writer = inner.writer(name, &policy);
+        let ended = Box::pin(inner.for_caller(writer.release(&attempt, held))).await?;
         match ended {
             Ended::HandedOff(item) => {
                 inner.saw(name, &item);
@@ -388,8 +388,8 @@ impl LeaseLock {
             }
             Ended::PassedOn | Ended::KeptOn | Ended::LeasedOut(..) => Ok(()),
             // The request that had no answer released it, unless the lease had expired and others could end it.
-            Ended::Before(_) if self.is_before(lease.expires).await => Ok(()),
-            Ended::Before(item) | Ended::NotOurs(item) => {
+            Ended::ReleasedEarlier(_) if self.is_before(lease.expires).await => Ok(()),
+            Ended::ReleasedEarlier(item) | Ended::NotOurs(item) => {
                 Err(self.lost(lease.ticket, Some(lease.expires), item).await)
             }
         }

@@ -56,11 +56,11 @@ impl Store {
             (Some(stamp), _) => Dating::By(stamp),
             (None, _) => Dating::None,
         };
-        let is_short = |item: &LockItem| item.grace < Some(self.config.join_timeout);
+        let is_short = |item: &LockItem| item.join_timeout < Some(self.config.join_timeout);
         Drawing {
             dating,
-            grace: self.config.join_timeout,
-            raises_grace: seen.is_some_and(is_short),
+            join_timeout: self.config.join_timeout,
+            raises_join_timeout: seen.is_some_and(is_short),
             keeps: seen.and_then(|item| self.keeps(item.expires_at)),
         }
     }

@@ -17,7 +17,7 @@ use super::{Attempt, Store, Timed, Write, broken_answer};
 
 /// What a caller that asks for a slot wants.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct EnterTerms {
     /// The newest ticket that may have been drawn before.
     pub(crate) most: Ticket,
     /// If `false`, only the first slot of a free lock will do.
@@ -43,13 +43,18 @@ pub(super) type Answer = Result<Timed<Write<LockItem>>, Failure>;
 impl Store {
     /// Draws tickets and takes the slot behind all others, the first of a free lock included. The tickets are the ones that this write
     /// draws.
-    pub(crate) async fn enter(&self, name: &LockName, attempt: &Attempt, wish: Wish) -> Answer {
+    pub(crate) async fn enter(
+        &self,
+        name: &LockName,
+        attempt: &Attempt,
+        wish: EnterTerms,
+    ) -> Answer {
         let me = self.new_entry(attempt, Ticket::default());
         let is_unseen = wish.stays_until.is_none();
         let entrance = Entrance {
             below: below(wish.most, attempt.tickets),
-            slots: wish.waits.then_some(self.config.slots),
-            grace: self.config.join_timeout,
+            slots: wish.waits.then_some(self.config.successor_slots),
+            join_timeout: self.config.join_timeout,
             new: self.new_item().filter(|_| is_unseen),
         };
         let write = LockWrite::enter(all_of(name), me, entrance);
@@ -107,7 +112,7 @@ impl Store {
         found: &[Entry],
         upto: Ticket,
     ) -> Answer {
-        let (permits, slots) = (all_of(name), self.config.slots);
+        let (permits, slots) = (all_of(name), self.config.successor_slots);
         let write = LockWrite::fill(permits, seen, (found, upto), slots, self.server.stamp());
         attempt.note(self.write(name, &write).await)
     }

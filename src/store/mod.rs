@@ -53,7 +53,7 @@ use date::ServerClock;
 pub(crate) use exchange::ask;
 pub(crate) use failure::{Failure, Kind, Refusal, answered, refusal};
 pub(crate) use item_budget::{Said, check_room, most_permits};
-pub(crate) use lock_item::{LeaseTerm, Wish};
+pub(crate) use lock_item::{EnterTerms, LeaseTerm};
 pub(crate) use probe::Operation;
 pub(crate) use reachability::{News, Reach};
 pub(crate) use retry_policy::{Limit, RetryPolicy};

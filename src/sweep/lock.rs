@@ -230,13 +230,13 @@ impl Sweep<'_> {
 
     /// The next step by a snapshot, as `fairlock_protocol::sweep` decides it.
     fn decide(&self, snapshot: &Snapshot) -> SweepStep {
-        let grace = snapshot.item.grace(self.store.config().join_timeout);
+        let join_timeout = snapshot.item.join_timeout(self.store.config().join_timeout);
         let now = self.store.now();
         let time = self.witnesses.time();
         let over = snapshot::gaps_are_over(self.store.config(), &snapshot.item, time);
         let expired = |gap| match over {
             true => Some(snapshot.item.last),
-            false => self.memory.gaps.expired_to(gap, grace, now),
+            false => self.memory.gaps.expired_to(gap, join_timeout, now),
         };
         let digest = snapshot.digest(|place, entry| self.judge(place, entry));
         next_sweep(&digest.view(), expired)

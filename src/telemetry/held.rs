@@ -19,7 +19,7 @@ use fairlock_protocol::ticket::Ticket;
 
 /// A hold. It ends at most once.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HoldTelemetry {
     name: LockName,
     ticket: Ticket,
     label: Label,
@@ -63,20 +63,20 @@ impl ReleaseOutcome {
     }
 }
 
-impl Held {
-    pub(crate) fn begin(config: &Config, name: &LockName, ticket: Ticket) -> Held {
-        Held::of(name, ticket, Label::of(config, name))
+impl HoldTelemetry {
+    pub(crate) fn begin(config: &Config, name: &LockName, ticket: Ticket) -> HoldTelemetry {
+        HoldTelemetry::of(name, ticket, Label::of(config, name))
     }
 
     /// The next hold at the same place.
-    pub(crate) fn next(&self, ticket: Ticket) -> Held {
-        Held::of(&self.name, ticket, self.label.clone())
+    pub(crate) fn next(&self, ticket: Ticket) -> HoldTelemetry {
+        HoldTelemetry::of(&self.name, ticket, self.label.clone())
     }
 
-    fn of(name: &LockName, ticket: Ticket, label: Label) -> Held {
+    fn of(name: &LockName, ticket: Ticket, label: Label) -> HoldTelemetry {
         #[cfg(feature = "metrics")]
         counts::holds(&label);
-        Held {
+        HoldTelemetry {
             name: name.clone(),
             ticket,
             label,
@@ -157,7 +157,7 @@ impl Held {
 }
 
 #[cfg(feature = "metrics")]
-impl Drop for Held {
+impl Drop for HoldTelemetry {
     fn drop(&mut self) {
         if !*self.is_over.get_mut() {
             counts::holds_no_more(&self.label);

@@ -15,7 +15,7 @@ pub(crate) use call::{Origin, Wait};
 pub(crate) use counts::describe;
 #[cfg(feature = "metrics")]
 pub use counts::metric_buckets;
-pub(crate) use held::{Held, ReleaseOutcome};
+pub(crate) use held::{HoldTelemetry, ReleaseOutcome};
 pub(crate) use label::Label;
 pub(crate) use place::{EvictedPlace, closed_gap, evicted, joined};
 #[cfg(feature = "metrics")]

@@ -80,7 +80,7 @@ impl Waiter {
         let config = self.store.config();
         let stands_still = self.store.now().since(self.watermark.1) >= config.heartbeat;
         let near = match self.is_told_of_slots() {
-            true => (config.slots as u64).max(1),
+            true => (config.successor_slots as u64).max(1),
             false => NEAR,
         };
         stands_still || self.snapshot.item.is_free() || self.behind_the_slots() <= near
@@ -110,7 +110,7 @@ impl Waiter {
     /// The time until a poll that only makes sure.
     pub(crate) fn at_leisure(&mut self) -> Duration {
         let longest = self.store.config().max_poll_interval;
-        let place = u32::try_from(self.place()).unwrap_or(u32::MAX);
+        let place = u32::try_from(self.position()).unwrap_or(u32::MAX);
         let leisurely = longest.saturating_mul(place);
         let leisurely = leisurely.min(self.store.config().longest_lease());
         self.poll_due = self.poll_due.max(self.polled + leisurely);

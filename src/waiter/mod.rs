@@ -113,7 +113,7 @@ impl Waiter {
 
     /// How many turns are before this waiter, the holder's included. Callers that share the lock count as one. Void tickets count
     /// until they are seen.
-    pub(crate) fn place(&self) -> usize {
+    pub(crate) fn position(&self) -> usize {
         let item = &self.snapshot.item;
         let before = match self.item_position() {
             Some(ItemPosition::Has(..)) => 0,
@@ -158,13 +158,16 @@ impl Waiter {
 
     /// The step for which the newest snapshot asks.
     pub(crate) fn decide(&self) -> Step {
-        let grace = self.snapshot.item.grace(self.store.config().join_timeout);
+        let join_timeout = self
+            .snapshot
+            .item
+            .join_timeout(self.store.config().join_timeout);
         let now = self.store.now();
         let digest = self
             .snapshot
             .digest(|place, entry| self.judge(place, entry));
-        let expired = |gap| self.gaps.expired_to(gap, grace, now);
-        let slots = self.store.config().slots;
+        let expired = |gap| self.gaps.expired_to(gap, join_timeout, now);
+        let slots = self.store.config().successor_slots;
         let step = match step::next_step(&digest.view(), self.ticket, slots, expired) {
             Step::ReadOn if !self.fills_slots() => Step::Wait(QueuePosition::Queue),
             step => step,
@@ -252,7 +255,10 @@ impl Waiter {
 
     /// Adds rows that are known without a read: those of this client, if they reach from the slots to this waiter.
     pub(crate) fn knows(&mut self, rows: impl FnOnce(Ticket, usize) -> Vec<TicketRow>) {
-        let (watermark, slots) = (self.snapshot.item.watermark, self.store.config().slots);
+        let (watermark, slots) = (
+            self.snapshot.item.watermark,
+            self.store.config().successor_slots,
+        );
         let is_near = self.ticket > watermark && self.behind_the_slots() <= slots as u64;
         if self.snapshot.known == Known::Nothing && is_near {
             let rows = rows(watermark, slots + 1);

@@ -97,9 +97,9 @@ impl Gaps {
 
     /// Returns up to which ticket a gap has outlived its join timeout by `now`, from the ticket `gap` on. Returns `None` if `gap` itself
     /// has not.
-    pub fn expired_to(&self, gap: Ticket, grace: Duration, now: Moment) -> Option<Ticket> {
+    pub fn expired_to(&self, gap: Ticket, join_timeout: Duration, now: Moment) -> Option<Ticket> {
         let (_, seen) = self.seen.range(..=gap).next_back()?;
-        let has_expired = gap <= seen.last && now.since(seen.first_seen) >= grace;
+        let has_expired = gap <= seen.last && now.since(seen.first_seen) >= join_timeout;
         has_expired.then_some(seen.last)
     }
 }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn tickets_drawn_later_behind_a_gap_get_their_own_grace() {
+    fn tickets_drawn_later_behind_a_gap_get_their_own_time() {
         let mut gaps = Gaps::default();
         polls(&mut gaps, 0, u64::MAX, &[(3, 5)]);
         polls(&mut gaps, 2, u64::MAX, &[(2, 9)]);

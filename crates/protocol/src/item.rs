@@ -23,7 +23,7 @@ pub struct LockItem {
     /// Every ticket up to this one is settled or stands on this item.
     pub watermark: Ticket,
     /// How many waiters left the queue. A write that fills slots fails if this count moved since its snapshot.
-    pub left: u64,
+    pub departures: u64,
     /// The entries that hold the lock beside the first of the slots, in ticket order. They may outlast it.
     pub sharers: Vec<Entry>,
     /// In ticket order. The first of them holds the lock as soon as the sharers leave what it takes: no write says so.
@@ -35,7 +35,7 @@ pub struct LockItem {
     /// When the newest ticket was drawn, by DynamoDB's clock.
     pub drawn_at: Option<ServerTime>,
     /// The longest join timeout of the clients that drew the open tickets.
-    pub grace: Option<Duration>,
+    pub join_timeout: Option<Duration>,
     /// When the lock was last given to an entry that stood in a slot, by the same clock; for people.
     pub granted_at: Option<ServerTime>,
     /// When DynamoDB may delete the item, in whole seconds since 1970.
@@ -76,13 +76,13 @@ impl LockItem {
             room: 0,
             last,
             watermark,
-            left: 0,
+            departures: 0,
             sharers: Vec::new(),
             slots: Vec::new(),
             data: None,
             written: None,
             drawn_at: None,
-            grace: None,
+            join_timeout: None,
             granted_at: None,
             expires_at: 0,
             asked: None,
@@ -214,8 +214,8 @@ impl LockItem {
 
     /// How long a ticket may take to join the queue, for a client whose own join timeout is `own`: the ticket may be of a client with a
     /// longer one.
-    pub fn grace(&self, own: Duration) -> Duration {
-        own.max(self.grace.unwrap_or_default())
+    pub fn join_timeout(&self, own: Duration) -> Duration {
+        own.max(self.join_timeout.unwrap_or_default())
     }
 
     /// How many permits the holders hold together.

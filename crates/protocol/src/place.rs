@@ -6,7 +6,7 @@
 
 use crate::doorway::{Ask, Seen, Sight, next_ask};
 use crate::item::ItemPosition;
-use crate::step::{Filling, Has, QueuePosition, Refusal, Step, Unsettled};
+use crate::step::{ClearingStep, Filling, Has, QueuePosition, Step, Unsettled};
 
 /// How a place is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -219,7 +219,7 @@ impl Place {
     /// Returns the next step of a place that waits, as its newest poll was judged.
     pub fn steps(&mut self, step: Step) -> Act {
         match step {
-            Step::Enter => self.holds(),
+            Step::Hold => self.holds(),
             Step::Passed => self.ends(),
             Step::Retire => self.retires(),
             Step::Wait(position) => Act::Wait(position),
@@ -233,10 +233,10 @@ impl Place {
     }
 
     /// Returns the next step of a claim at a lock that it cannot have yet, as its newest poll was judged.
-    pub fn clears(&mut self, refusal: Refusal, seen: Seen) -> Act {
+    pub fn clears(&mut self, refusal: ClearingStep, seen: Seen) -> Act {
         match refusal {
             // A part of a free lock can be asked for again only if there are as many permits by now.
-            Refusal::Free => self.asks(match seen {
+            ClearingStep::Free => self.asks(match seen {
                 Seen::Item(Sight {
                     is_free: true,
                     has_room: false,
@@ -244,16 +244,16 @@ impl Place {
                 }) => seen,
                 _ => Seen::Unknown,
             }),
-            Refusal::Settled if !self.claim.waits && self.has_tried_enough() => {
+            ClearingStep::Settled if !self.claim.waits && self.has_tried_enough() => {
                 self.at(Stage::Ended, Act::Refused)
             }
-            Refusal::Settled => self.at(Stage::Entering, Act::EnterOver),
-            Refusal::Taken => self.meets_live_entry(seen),
-            Refusal::ReadOn => Act::ReadOn,
-            Refusal::Evict(has) => Act::Evict(has),
-            Refusal::EvictSuccessor(index) => Act::EvictSuccessor(index),
-            Refusal::Void(unsettled) => Act::Void(unsettled),
-            Refusal::Settle(upto) => Act::Settle(upto),
+            ClearingStep::Settled => self.at(Stage::Entering, Act::EnterOver),
+            ClearingStep::Taken => self.meets_live_entry(seen),
+            ClearingStep::ReadOn => Act::ReadOn,
+            ClearingStep::Evict(has) => Act::Evict(has),
+            ClearingStep::EvictSuccessor(index) => Act::EvictSuccessor(index),
+            ClearingStep::Void(unsettled) => Act::Void(unsettled),
+            ClearingStep::Settle(upto) => Act::Settle(upto),
         }
     }
 
@@ -356,7 +356,7 @@ impl Place {
     }
 
     /// Whether it gives back whatever the lock item shows of it, even another place of its nonce.
-    pub fn gives_back(&self) -> bool {
+    pub fn is_giving_back(&self) -> bool {
         self.is_leaving || self.stage == Stage::GivingBack
     }
 
@@ -480,7 +480,7 @@ mod tests {
             Act::Wait(QueuePosition::Queue)
         );
         assert_eq!(place.polled(), Act::Decide);
-        assert_eq!(place.steps(Step::Enter), Act::Hold);
+        assert_eq!(place.steps(Step::Hold), Act::Hold);
     }
 
     #[test]
@@ -496,13 +496,13 @@ mod tests {
         let mut waits = Place::new(WAITS);
         waits.sets_out(Seen::Unknown);
         assert_eq!(waits.asked(Found::Nowhere, OPEN), Act::Clear);
-        assert_eq!(waits.clears(Refusal::Taken, OPEN), Act::Draw);
+        assert_eq!(waits.clears(ClearingStep::Taken, OPEN), Act::Draw);
         let mut tries = Place::new(TRIES);
         tries.sets_out(Seen::Unknown);
         assert_eq!(tries.asked(Found::Nowhere, HELD), Act::Clear);
-        assert_eq!(tries.clears(Refusal::Free, HELD), Act::Enter);
+        assert_eq!(tries.clears(ClearingStep::Free, HELD), Act::Enter);
         assert_eq!(tries.asked(Found::Nowhere, HELD), Act::Clear);
-        assert_eq!(tries.clears(Refusal::Free, HELD), Act::Refused);
+        assert_eq!(tries.clears(ClearingStep::Free, HELD), Act::Refused);
     }
 
     #[test]
@@ -523,7 +523,7 @@ mod tests {
         assert_eq!(place.sets_out(OPEN), Act::Read);
         assert_eq!(place.read(OPEN), Act::Clear);
         assert_eq!(place.polled(), Act::Clear);
-        assert_eq!(place.clears(Refusal::Taken, OPEN), Act::Pause);
+        assert_eq!(place.clears(ClearingStep::Taken, OPEN), Act::Pause);
         assert_eq!(place.read(HELD), Act::Enter);
     }
 
@@ -556,9 +556,9 @@ mod tests {
         let mut place = Place::new(WAITS);
         place.sets_out(Seen::Unknown);
         place.asked(Found::Holds, HELD);
-        assert!(!place.gives_back());
+        assert!(!place.is_giving_back());
         assert_eq!(place.declines(), Act::Find);
-        assert!(place.gives_back() && !place.has_held());
+        assert!(place.is_giving_back() && !place.has_held());
         assert_eq!(place.stands(Found::Holds), Act::Release);
         assert_eq!(place.gave_back(true, Found::Nowhere), Act::Again);
         let mut place = Place::new(WAITS);

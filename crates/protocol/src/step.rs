@@ -112,7 +112,7 @@ impl JudgedSnapshot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// This waiter holds the lock.
-    Enter,
+    Hold,
     /// An entry that holds the lock has expired: evict it. If it is the last that holds the lock, this promotes the next.
     Evict(Has),
     /// The successor at this index has expired: take its slot away.
@@ -171,7 +171,7 @@ pub struct Filling {
 
 /// What a caller that does not wait makes of a lock whose enter failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ClearingStep {
     /// Nothing is in the way any more: enter again.
     Free,
     /// The lock is free, and every drawn ticket is settled: enter over them.
@@ -203,7 +203,7 @@ pub fn next_step(
     expired: impl Fn(Ticket) -> Option<Ticket>,
 ) -> Step {
     if view.has(Occupant::Me).is_some() {
-        return Step::Enter;
+        return Step::Hold;
     }
     if let Some(step) = remove_the_dead(view) {
         return step;
@@ -234,9 +234,9 @@ pub fn next_refusal(
     view: &View<'_>,
     is_left: bool,
     expired: impl Fn(Ticket) -> Option<Ticket>,
-) -> Refusal {
+) -> ClearingStep {
     if let Some(dead) = view.has(Occupant::Dead) {
-        return Refusal::Evict(dead);
+        return ClearingStep::Evict(dead);
     }
     if !is_left
         || view
@@ -244,16 +244,16 @@ pub fn next_refusal(
             .iter()
             .any(|successor| *successor != Occupant::Dead)
     {
-        return Refusal::Taken;
+        return ClearingStep::Taken;
     }
     if !view.successors.is_empty() {
-        return Refusal::EvictSuccessor(0);
+        return ClearingStep::EvictSuccessor(0);
     }
     if view.watermark == view.last {
-        return Refusal::Free;
+        return ClearingStep::Free;
     }
     match over_the_queue(walk(view, None, usize::MAX, expired), view.watermark) {
-        Refusal::Settled if !view.is_free() => Refusal::Settle(view.last),
+        ClearingStep::Settled if !view.is_free() => ClearingStep::Settle(view.last),
         further => further,
     }
 }
@@ -306,14 +306,14 @@ fn slot_or_settle(
 
 /// What has ended is settled page by page, and passed for good. So a caller that cannot come to the end of a long queue leaves a shorter
 /// queue to the next caller.
-fn over_the_queue(queue: Walk, watermark: Ticket) -> Refusal {
+fn over_the_queue(queue: Walk, watermark: Ticket) -> ClearingStep {
     match queue.end {
-        _ if queue.alive => Refusal::Taken,
-        _ if !queue.unsettled.is_empty() => Refusal::Void(queue.unsettled),
-        End::Over => Refusal::Settled,
-        End::Unread if queue.upto > watermark => Refusal::Settle(queue.upto),
-        End::Unread => Refusal::ReadOn,
-        _ => Refusal::Taken,
+        _ if queue.alive => ClearingStep::Taken,
+        _ if !queue.unsettled.is_empty() => ClearingStep::Void(queue.unsettled),
+        End::Over => ClearingStep::Settled,
+        End::Unread if queue.upto > watermark => ClearingStep::Settle(queue.upto),
+        End::Unread => ClearingStep::ReadOn,
+        _ => ClearingStep::Taken,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::entry::ServerTime;
-use crate::step::Refusal;
+use crate::step::ClearingStep;
 
 /// A `Date` has whole seconds and DynamoDB's hosts differ a little, so a client that judges by a date subtracts this much.
 const GRAIN: Duration = Duration::from_secs(1);
@@ -96,7 +96,7 @@ impl Judge {
 
     /// Whether the caller asks for another answer, before an entry counts as expired or the caller is turned away. `lacks` returns whether
     /// something has no date and nothing confirms the only answer that there is.
-    pub fn polls_again(&mut self, refusal: &Refusal, lacks: impl FnOnce() -> bool) -> bool {
+    pub fn polls_again(&mut self, refusal: &ClearingStep, lacks: impl FnOnce() -> bool) -> bool {
         if !self.is_confirmed && takes_for_dead(refusal) {
             self.is_confirmed = true;
             return true;
@@ -105,17 +105,17 @@ impl Judge {
             true => self.witnesses.disagree(),
             false => lacks(),
         };
-        let asks = is_unsure && self.more > 0 && matches!(refusal, Refusal::Taken);
+        let asks = is_unsure && self.more > 0 && matches!(refusal, ClearingStep::Taken);
         self.more -= u8::from(asks);
         asks
     }
 }
 
 /// Whether this is done only because, by the time, an entry has expired or a gap has outlived its join timeout.
-fn takes_for_dead(refusal: &Refusal) -> bool {
+fn takes_for_dead(refusal: &ClearingStep) -> bool {
     matches!(
         refusal,
-        Refusal::Evict(_) | Refusal::EvictSuccessor(_) | Refusal::Void(_)
+        ClearingStep::Evict(_) | ClearingStep::EvictSuccessor(_) | ClearingStep::Void(_)
     )
 }
 

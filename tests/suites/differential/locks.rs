@@ -21,7 +21,7 @@ pub(crate) enum LockKind {
     Draw,
     DrawUnderLater,
     DrawUndated,
-    DrawRaisingGrace,
+    DrawRaisingJoinTimeout,
     DrawKeeping,
     Fill,
     FillFree,
@@ -78,7 +78,7 @@ impl LockKind {
         LockKind::Draw,
         LockKind::DrawUnderLater,
         LockKind::DrawUndated,
-        LockKind::DrawRaisingGrace,
+        LockKind::DrawRaisingJoinTimeout,
         LockKind::DrawKeeping,
         LockKind::Fill,
         LockKind::FillFree,
@@ -205,7 +205,7 @@ fn place(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Optio
             let entrance = Entrance {
                 below: below(seen, tickets, some),
                 slots: (kind != LockKind::EnterFree).then(|| 1 + some.upto(1) as usize),
-                grace: some.span(),
+                join_timeout: some.span(),
                 new: (!is_known).then_some(new),
             };
             let write = LockWrite::enter(permits, newcomer(permits, tickets, some), entrance);
@@ -222,17 +222,19 @@ fn place(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Optio
 }
 
 fn draw(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
-    let (date, grace) = (some.date(), some.span());
+    let (date, join_timeout) = (some.date(), some.span());
     let dating = match kind {
-        LockKind::Draw | LockKind::DrawRaisingGrace | LockKind::DrawKeeping => Dating::By(date),
+        LockKind::Draw | LockKind::DrawRaisingJoinTimeout | LockKind::DrawKeeping => {
+            Dating::By(date)
+        }
         LockKind::DrawUnderLater => Dating::UnderLater(some.early_date()),
         LockKind::DrawUndated => Dating::None,
         _ => return None,
     };
     let how = Drawing {
         dating,
-        grace,
-        raises_grace: kind == LockKind::DrawRaisingGrace,
+        join_timeout,
+        raises_join_timeout: kind == LockKind::DrawRaisingJoinTimeout,
         keeps: (kind == LockKind::DrawKeeping).then(|| some.expiry()),
     };
     let tickets = 1 + some.upto(1);

@@ -31,7 +31,7 @@ pub enum Clause {
     /// This ticket has no slot yet. Once the write applies, a client that saw its row waiting can no longer give it a slot.
     WatermarkBelow(Ticket),
     /// No waiter has left since the snapshot: a waiter that is gone gets no slot.
-    LeftIs(u64),
+    DeparturesAre(u64),
     /// At most this many slots are taken.
     SlotsAtMost(usize),
     /// No waiter waits in a slot, and the permits are left. Either no slot is taken and `share` permits are left. Or one slot is taken, by
@@ -64,9 +64,9 @@ pub enum Clause {
     UndatedDraw,
     /// The join timeout on the item is at least this long. With a shorter one, other clients would close the gap of a waiter that joins in
     /// time by its own settings.
-    GraceAtLeast(Duration),
+    JoinTimeoutAtLeast(Duration),
     /// The item has no longer join timeout than this.
-    NoLongerGrace(Duration),
+    JoinTimeoutAtMost(Duration),
     /// The item does not already stay for longer than this.
     StaysNoLonger(u64),
     /// The item stays until exactly this time.
@@ -86,7 +86,7 @@ impl Clause {
             Clause::LastIs(last) => item.last == last,
             Clause::WatermarkIs(watermark) => item.watermark == watermark,
             Clause::WatermarkBelow(ticket) => item.watermark < ticket,
-            Clause::LeftIs(left) => item.left == left,
+            Clause::DeparturesAre(left) => item.departures == left,
             Clause::SlotsAtMost(most) => item.slots.len() <= most,
             Clause::Beside { share, first } => match item.slots.as_slice() {
                 [] => has_room(item, share),
@@ -98,8 +98,12 @@ impl Clause {
                 !item.sharers.is_empty() && takes.is_none_or(|takes| !has_room(item, takes))
             }
             Clause::NoPlaceOf(nonce) => item.entries().all(|entry| entry.nonce != nonce),
-            Clause::GraceAtLeast(grace) => item.grace.is_some_and(|stands| stands >= grace),
-            Clause::NoLongerGrace(grace) => item.grace.is_none_or(|stands| stands <= grace),
+            Clause::JoinTimeoutAtLeast(join_timeout) => item
+                .join_timeout
+                .is_some_and(|stands| stands >= join_timeout),
+            Clause::JoinTimeoutAtMost(join_timeout) => item
+                .join_timeout
+                .is_none_or(|stands| stands <= join_timeout),
             Clause::StaysNoLonger(expiry) => item.expires_at <= expiry,
             Clause::StaysUntil(expiry) => item.expires_at == expiry,
             Clause::NoLaterData(write) => item.written.is_none_or(|written| written < write),
@@ -127,7 +131,7 @@ impl Clause {
                 ticket(values, ":watermark", watermark, "#watermark = :watermark")
             }
             Clause::WatermarkBelow(it) => ticket(values, ":ticket", it, "#watermark < :ticket"),
-            Clause::LeftIs(left) => {
+            Clause::DeparturesAre(left) => {
                 number(values, ":departures", left, "#departures = :departures")
             }
             Clause::SlotsAtMost(most) => {
@@ -144,12 +148,12 @@ impl Clause {
             Clause::NoPlaceOf(nonce) => {
                 format!("attribute_not_exists({})", own_ticket(nonce)).into()
             }
-            Clause::GraceAtLeast(grace) => {
-                values.name(":join_timeout", Value::millis(grace));
+            Clause::JoinTimeoutAtLeast(join_timeout) => {
+                values.name(":join_timeout", Value::millis(join_timeout));
                 "#join_timeout_ms >= :join_timeout".into()
             }
-            Clause::NoLongerGrace(grace) => {
-                values.name(":join_timeout", Value::millis(grace));
+            Clause::JoinTimeoutAtMost(join_timeout) => {
+                values.name(":join_timeout", Value::millis(join_timeout));
                 "NOT #join_timeout_ms > :join_timeout".into()
             }
             Clause::StaysNoLonger(expiry) => {

@@ -34,7 +34,7 @@ pub enum Effect {
     /// Every ticket up to this one is settled or has a slot.
     Settle(Ticket),
     /// The count of departures grows by one.
-    Leave,
+    CountDeparture,
     /// This many permits fewer are left.
     Take(u64),
     /// This many permits fewer are left, because there are fewer.
@@ -66,7 +66,7 @@ pub enum Effect {
     /// The entry at this place is a lease, which any process finds by this id.
     Named(At, Arc<str>),
     /// The open tickets have this long to join.
-    Grace(Duration),
+    JoinTimeout(Duration),
     /// The newest ticket was drawn at this time.
     DrawDate(ServerTime),
     /// The newest draw has no date.
@@ -96,7 +96,7 @@ impl Effect {
             Effect::DrawUpTo(ticket) => settle(item, Some(*ticket)),
             Effect::Draw(tickets) => item.last = was.last.after(*tickets).unwrap_or(item.last),
             Effect::Settle(upto) => item.watermark = *upto,
-            Effect::Leave => item.left = was.left + 1,
+            Effect::CountDeparture => item.departures = was.departures + 1,
             Effect::Take(share) | Effect::TakeAway(share) => {
                 item.room = was.room.saturating_sub(signed(*share));
             }
@@ -130,7 +130,7 @@ impl Effect {
                     entry.id = Some(id.to_string());
                 }
             }
-            Effect::Grace(grace) => item.grace = Some(*grace),
+            Effect::JoinTimeout(join_timeout) => item.join_timeout = Some(*join_timeout),
             Effect::DrawDate(date) => item.drawn_at = Some(*date),
             Effect::NoDrawDate => item.drawn_at = None,
             Effect::StaysUnlessSaid(expiry) if was.expires_at == 0 => item.expires_at = *expiry,
@@ -189,7 +189,7 @@ impl Effect {
         Some(match self {
             Effect::Draw(tickets) => number("#last = #last + :tickets", ":tickets", *tickets),
             Effect::Settle(upto) => number("#watermark = :upto", ":upto", upto.get()),
-            Effect::Leave => number("#departures = #departures + :one", ":one", 1),
+            Effect::CountDeparture => number("#departures = #departures + :one", ":one", 1),
             Effect::Take(share) => number("#room = #room - :share", ":share", *share),
             Effect::TakeAway(fewer) => number("#room = #room - :fewer", ":fewer", *fewer),
             Effect::GiveBack(share) => number("#room = #room + :share", ":share", *share),
@@ -207,10 +207,10 @@ impl Effect {
                 ":found",
                 Value::L(entries.iter().map(with_its_ticket).collect()),
             ),
-            Effect::Grace(grace) => of(
+            Effect::JoinTimeout(join_timeout) => of(
                 "#join_timeout_ms = :join_timeout",
                 ":join_timeout",
-                Value::millis(*grace),
+                Value::millis(*join_timeout),
             ),
             Effect::DrawDate(date) => {
                 of("#drawn_at = :drawn_at", ":drawn_at", Value::millis(date.0))

@@ -36,7 +36,7 @@ pub struct Entrance {
     /// How many slots there are behind the first. `None` if the caller does not wait: it asks for the first slot of a free lock.
     pub slots: Option<usize>,
     /// How long tickets that are drawn later may take to join, until a later draw says otherwise.
-    pub grace: Duration,
+    pub join_timeout: Duration,
     /// The item to create where there is none.
     pub new: Option<NewItem>,
 }
@@ -56,9 +56,9 @@ pub struct Drawing {
     /// How the draw is stamped.
     pub dating: Dating,
     /// The join timeout of the ticket.
-    pub grace: Duration,
+    pub join_timeout: Duration,
     /// Whether the item has a shorter join timeout, which this one replaces.
-    pub raises_grace: bool,
+    pub raises_join_timeout: bool,
     /// The item stays at least until this time.
     pub keeps: Option<u64>,
 }
@@ -166,7 +166,7 @@ impl LockWrite {
         let Entrance {
             below,
             slots,
-            grace,
+            join_timeout,
             new,
         } = entrance;
         let mut write = LockWrite::new("enter", permits)
@@ -188,7 +188,7 @@ impl LockWrite {
                 },
                 Effect::TakeSlot(me),
                 // No ticket is open, so neither a longer join timeout nor a draw date matters to any.
-                Effect::Grace(grace),
+                Effect::JoinTimeout(join_timeout),
             ])
             .makes(new.map(|new| Effect::StaysUnlessSaid(new.expiry)))
             .makes([Effect::NoDrawDate])
@@ -233,7 +233,10 @@ impl LockWrite {
     pub fn draw(permits: u64, tickets: u64, below: Ticket, how: Drawing) -> Self {
         let draw = LockWrite::new("draw", permits)
             .when([Clause::LastBelow(below)])
-            .makes(how.raises_grace.then_some(Effect::Grace(how.grace)))
+            .makes(
+                how.raises_join_timeout
+                    .then_some(Effect::JoinTimeout(how.join_timeout)),
+            )
             .makes([Effect::Draw(tickets)]);
         let draw = match how.dating {
             Dating::By(date) => draw
@@ -244,9 +247,9 @@ impl LockWrite {
             // An earlier date must not make this ticket look overdue.
             Dating::None => draw.makes([Effect::NoDrawDate]),
         };
-        let draw = draw.when([match how.raises_grace {
-            true => Clause::NoLongerGrace(how.grace),
-            false => Clause::GraceAtLeast(how.grace),
+        let draw = draw.when([match how.raises_join_timeout {
+            true => Clause::JoinTimeoutAtMost(how.join_timeout),
+            false => Clause::JoinTimeoutAtLeast(how.join_timeout),
         }]);
         draw.keeping(how.keeps)
     }
@@ -266,7 +269,7 @@ impl LockWrite {
         LockWrite::new("fill", permits)
             .when([
                 Clause::WatermarkIs(seen.watermark),
-                Clause::LeftIs(seen.left),
+                Clause::DeparturesAre(seen.departures),
                 Clause::SlotsAtMost((slots + 1).saturating_sub(found.len())),
             ])
             .makes([Effect::Settle(upto), Effect::FillSlots(found.to_vec())])
@@ -278,7 +281,7 @@ impl LockWrite {
         LockWrite::new("settle", permits)
             .when([
                 Clause::WatermarkIs(seen.watermark),
-                Clause::LeftIs(seen.left),
+                Clause::DeparturesAre(seen.departures),
             ])
             .makes([Effect::Settle(upto)])
     }
@@ -407,7 +410,7 @@ impl LockWrite {
     pub fn leave(permits: u64, ticket: Ticket) -> Self {
         LockWrite::new("leave", permits)
             .when([Clause::WatermarkBelow(ticket)])
-            .makes([Effect::Leave])
+            .makes([Effect::CountDeparture])
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::lease;
-use fairlock_protocol::step::{Has, Refusal};
+use fairlock_protocol::step::{ClearingStep, Has};
 use fairlock_protocol::witness::{Judge, Witnesses};
 
 use super::client::Client;
@@ -110,8 +110,8 @@ impl Caller {
             rules.here(rules.caller, now),
         );
         let refusal = match is_dead(judge.time()) {
-            true => Refusal::Evict(Has::Holder),
-            false => Refusal::Taken,
+            true => ClearingStep::Evict(Has::Holder),
+            false => ClearingStep::Taken,
         };
         let is_alone = || !dates.has_stamp(here) && dates.latest(here.now).is_some();
         let polls_again = judge.polls_again(&refusal, || is_alone() && shows.date.is_none());
@@ -120,7 +120,7 @@ impl Caller {
             return;
         }
         self.flight = match refusal {
-            Refusal::Taken => {
+            ClearingStep::Taken => {
                 self.judge = None;
                 self.dating(shows, now, rules)
             }

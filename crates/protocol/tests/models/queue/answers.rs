@@ -137,7 +137,7 @@ fn at_a_glance(item: Item) -> Item {
     Item {
         last: u8::from(item.last != item.watermark),
         watermark: 0,
-        left: 0,
+        departures: 0,
         room: item.room,
         sharers: anybody(item.sharers),
         slots: anybody(item.slots),

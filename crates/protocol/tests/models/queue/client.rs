@@ -242,7 +242,7 @@ impl Client {
         let (Some(item), Some(nonce)) = (item, self.nonce) else {
             return (Found::Nowhere, None);
         };
-        let is_mine = |entry: &Entry| self.place.gives_back() || self.is(*entry);
+        let is_mine = |entry: &Entry| self.place.is_giving_back() || self.is(*entry);
         if let Some(hold) = item.hold(nonce, rules).filter(is_mine) {
             return (Found::Holds, Some(hold));
         }

@@ -280,7 +280,7 @@ impl World {
         let digest = snapshot.digest(rules, |entry| self.judge(me, entry));
         let step = match rules.mutant {
             Some(Mutant::MissingRowGivesUpSlot) if snapshot.misses(mine) => Step::Retire,
-            Some(Mutant::LowestRowEnters) if is_lowest(&snapshot, &digest) => Step::Enter,
+            Some(Mutant::LowestRowEnters) if is_lowest(&snapshot, &digest) => Step::Hold,
             _ => next_step(
                 &digest.view(),
                 Ticket::new(mine.into()),
@@ -311,7 +311,7 @@ impl World {
 impl Client {
     fn waits_for_its_turn(&self) -> bool {
         let has_place = self.ticket.is_some() && !self.place.has_held();
-        self.task == Task::Waiting && has_place && !self.place.gives_back()
+        self.task == Task::Waiting && has_place && !self.place.is_giving_back()
     }
 
     /// What its row shows to the other place of its process.

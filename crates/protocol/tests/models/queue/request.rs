@@ -123,7 +123,7 @@ pub(crate) struct Who {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Seen {
     pub(crate) watermark: u8,
-    pub(crate) left: u8,
+    pub(crate) departures: u8,
 }
 
 /// The answer to a write. Of the one item that the write named, it shows what is there now if the write applied, and what was there if not.
@@ -273,7 +273,7 @@ impl Seen {
     fn of(item: &Item) -> Self {
         Seen {
             watermark: item.watermark,
-            left: item.left,
+            departures: item.departures,
         }
     }
 }

@@ -66,7 +66,7 @@ pub(crate) enum Row {
 pub(crate) struct Item {
     pub(crate) last: u8,
     pub(crate) watermark: u8,
-    pub(crate) left: u8,
+    pub(crate) departures: u8,
     /// Permits that the sharers leave, as counted.
     pub(crate) room: i8,
     /// How many permits there are if their number was changed, and else zero.

@@ -110,7 +110,7 @@ fn lock_write(
             let entrance = Entrance {
                 below: end(who.size.into()),
                 slots: waits.then_some(rules.slots),
-                grace: SPAN,
+                join_timeout: SPAN,
                 new: Some(new),
             };
             LockWrite::enter(permits, newcomer(who, 0, late), entrance)
@@ -130,8 +130,8 @@ fn lock_write(
         Request::Draw { size } => {
             let how = Drawing {
                 dating: Dating::None,
-                grace: SPAN,
-                raises_grace: false,
+                join_timeout: SPAN,
+                raises_join_timeout: false,
                 keeps: None,
             };
             LockWrite::draw(permits, size.into(), end(size.into()), how)
@@ -142,7 +142,7 @@ fn lock_write(
             watermark,
         } => {
             let mut was = seen(0, by.watermark);
-            was.left = by.left.into();
+            was.departures = by.departures.into();
             let found: Vec<_> = found.iter().map(protocol_entry).collect();
             if found.is_empty() {
                 return Some(LockWrite::settle(permits, &was, ticket(watermark)));
@@ -291,7 +291,9 @@ fn planted(mut write: LockWrite, rules: &Rules) -> LockWrite {
         Some(Mutant::FillWithoutWatermark) => {
             verb == "fill" && matches!(clause, Clause::WatermarkIs(_))
         }
-        Some(Mutant::FillWithoutLeft) => verb == "fill" && matches!(clause, Clause::LeftIs(_)),
+        Some(Mutant::FillWithoutLeft) => {
+            verb == "fill" && matches!(clause, Clause::DeparturesAre(_))
+        }
         Some(Mutant::EvictWithoutBeat) => verb == "evict" && is_beat(clause),
         Some(Mutant::EvictSuccessorWithoutBeat) => verb == "evict a successor" && is_beat(clause),
         Some(Mutant::AdmitWhoeverIsThere) => verb == "admit" && matches!(clause, Clause::Entry(..)),
@@ -332,7 +334,9 @@ fn planted(mut write: LockWrite, rules: &Rules) -> LockWrite {
                 });
             }
         }
-        Some(Mutant::LeaveWithoutLeft) => write.effects.retain(|effect| *effect != Effect::Leave),
+        Some(Mutant::LeaveWithoutLeft) => write
+            .effects
+            .retain(|effect| *effect != Effect::CountDeparture),
         Some(Mutant::DrawsOne) => write.effects.iter_mut().for_each(|effect| {
             if let Effect::Draw(tickets) = effect {
                 *tickets = 1;
@@ -452,7 +456,7 @@ fn newcomer(who: Who, newest: u8, late: bool) -> entry::Entry {
 /// A free lock as far as a client saw it.
 fn seen(last: u8, watermark: u8) -> LockItem {
     LockItem {
-        grace: Some(SPAN),
+        join_timeout: Some(SPAN),
         expires_at: EXPIRY,
         ..LockItem::free(ticket(last), ticket(watermark))
     }
@@ -465,7 +469,7 @@ fn lock_item(item: &Item, rules: &Rules) -> LockItem {
         resized: (item.resizes > 0).then_some(item.resized.into()),
         resizes: item.resizes.into(),
         room: item.room.into(),
-        left: item.left.into(),
+        departures: item.departures.into(),
         sharers: entries(&item.sharers),
         slots: entries(&item.slots),
         ..seen(item.last, item.watermark)
@@ -484,7 +488,7 @@ fn model_item(item: &LockItem) -> Item {
     Item {
         last: small(item.last.get()),
         watermark: small(item.watermark.get()),
-        left: small(item.left),
+        departures: small(item.departures),
         room: i8::try_from(item.room).unwrap_or(i8::MIN),
         resized: item.resized.map_or(0, small),
         resizes: small(item.resizes),

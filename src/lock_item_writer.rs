@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::name::LockName;
-use crate::store::{Attempt, Failure, RetryPolicy, Store, Timed, Wish, Write};
+use crate::store::{Attempt, EnterTerms, Failure, RetryPolicy, Store, Timed, Write};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::{Footing, ItemHold, ItemPosition, LockItem, Written};
 use fairlock_protocol::lease::RenewalHistory;
@@ -25,7 +25,7 @@ pub(crate) struct Taken {
 pub(crate) enum Asked {
     Taken(Taken),
     /// The item that stood in the way; `None` if there was no item.
-    Busy(Option<LockItem>),
+    InTheWay(Option<LockItem>),
 }
 
 /// The result of ending a hold.
@@ -40,22 +40,26 @@ pub(crate) enum Ended {
     /// The hold has become a lease, with this entry.
     LeasedOut(Box<Entry>),
     /// An earlier attempt of this release was applied though its answer was lost, with the item as it is since.
-    Before(Option<LockItem>),
+    ReleasedEarlier(Option<LockItem>),
     /// The hold was no longer ours.
     NotOurs(Option<LockItem>),
 }
 
 /// The writes of a caller on a lock item.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slots<'a> {
+pub(crate) struct LockItemWriter<'a> {
     pub(crate) store: &'a Store,
     pub(crate) name: &'a LockName,
     pub(crate) policy: &'a RetryPolicy,
 }
 
-impl Slots<'_> {
+impl LockItemWriter<'_> {
     /// Draws tickets, and takes the slot behind all others: the lock, if that is the first slot.
-    pub(crate) async fn enter(&self, attempt: &Attempt, wish: Wish) -> Result<Asked, Failure> {
+    pub(crate) async fn enter(
+        &self,
+        attempt: &Attempt,
+        wish: EnterTerms,
+    ) -> Result<Asked, Failure> {
         let first_sent = self.store.now();
         let enter = || self.store.enter(self.name, attempt, wish);
         let answer = self.store.retry(self.policy, enter).await?;
@@ -77,7 +81,7 @@ impl Slots<'_> {
         seen: &LockItem,
     ) -> Result<Asked, Failure> {
         let Some(ticket) = seen.last.after(attempt.tickets) else {
-            return Ok(Asked::Busy(Some(seen.clone())));
+            return Ok(Asked::InTheWay(Some(seen.clone())));
         };
         let first_sent = self.store.now();
         let enter = || self.store.enter_over(self.name, attempt, seen, ticket);
@@ -124,7 +128,7 @@ impl Slots<'_> {
         let may_be_ours =
             unanswered.load(Ordering::Relaxed) && !self.policy.is_over(self.store.now());
         Ok(match is_gone && may_be_ours {
-            true => Ended::Before(seen),
+            true => Ended::ReleasedEarlier(seen),
             false => Ended::NotOurs(seen),
         })
     }
@@ -195,11 +199,11 @@ impl Slots<'_> {
         first_sent: Moment,
     ) -> Asked {
         let (Write::Applied(item) | Write::ConditionFailed(Some(item))) = answer.value else {
-            return Asked::Busy(None);
+            return Asked::InTheWay(None);
         };
         let ticket = match item.position_of(attempt.nonce) {
             Some(ItemPosition::Has(_, entry) | ItemPosition::Successor(_, entry)) => entry.ticket,
-            None => return Asked::Busy(Some(item)),
+            None => return Asked::InTheWay(Some(item)),
         };
         let answer = Timed {
             value: item,

@@ -8,14 +8,14 @@ use tokio::sync::Notify;
 /// Wakes waiting tasks in the order in which they came, so that a run from a seed repeats; `tokio::sync::watch` wakes them in a
 /// random order.
 #[derive(Debug, Default)]
-pub(crate) struct Signal<T> {
+pub(crate) struct Watched<T> {
     value: Mutex<T>,
     changed: Notify,
 }
 
-impl<T> Signal<T> {
+impl<T> Watched<T> {
     pub(crate) fn new(value: T) -> Self {
-        Signal {
+        Watched {
             value: Mutex::new(value),
             changed: Notify::new(),
         }
@@ -57,7 +57,7 @@ impl<T> Signal<T> {
     }
 }
 
-impl<T: Clone> Signal<T> {
+impl<T: Clone> Watched<T> {
     pub(crate) fn get(&self) -> T {
         self.value().clone()
     }
