@@ -72,7 +72,6 @@ async fn renew_when_due(
 
 async fn renew_once(store: &Store, hold: &Hold) -> Result<Timed<Write<LockItem>>, Failure> {
     let lease = hold.lease_to_ask_for(store.config());
-    hold.asks_for(lease);
     let renew = store.renew(&hold.name, &hold.attempt, hold.footing(), lease);
     let answer = renew.await;
     if let Err(failure) = &answer

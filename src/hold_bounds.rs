@@ -61,7 +61,7 @@ pub(crate) fn ending_after(left: Duration, lease: Duration) -> Duration {
 
 /// The lease of the last renewal of a hold that is kept for `left` and then released, where other renewals ask for `lease`.
 pub(crate) fn lasting(left: Duration, lease: Duration) -> Duration {
-    lease::believed_for(left) + lease / TO_RELEASE
+    lease::believed_for(left).saturating_add(lease / TO_RELEASE)
 }
 
 #[cfg(test)]
@@ -129,6 +129,12 @@ mod tests {
         );
         assert!(short < 9 * SECOND, "{short:?}");
         assert_eq!(bounds(None, Some(60)).lease(lease), lease);
+        let endless = HoldBounds {
+            max: Some(Duration::MAX),
+            ..HoldBounds::default()
+        };
+        assert_eq!(endless.check(lease, 86_400 * SECOND), Ok(()));
+        assert_eq!(endless.lease(lease), lease);
         assert_eq!(bounds(Some(60), None).lease(lease), lease);
         let hour = 3_600 * SECOND;
         assert!(lease::believed(lasting(hour, lease)) > hour);

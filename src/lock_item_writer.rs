@@ -90,7 +90,8 @@ impl LockItemWriter<'_> {
     }
 
     /// Ends a hold. If an earlier attempt had no answer, a refusal means that this attempt released the hold. The retry policy
-    /// ends within the caller's lease, and until then no other client can end the hold. A hold that has another number of permits
+    /// ends within the caller's lease, and until then no other client can end the hold, unless somebody breaks it. The item names the newest
+    /// place that was broken, so only a break and another one since go unnoticed. A hold that has another number of permits
     /// than expected, or stands elsewhere, is released again as it stands. So each further round of the loop needs a downgrade, or a change
     /// of the number of permits.
     pub(crate) async fn release(
@@ -124,7 +125,10 @@ impl LockItemWriter<'_> {
                 None => place.gave_back(false, Found::Nowhere),
             };
         }
-        let is_gone = still_held(seen.as_ref(), attempt, held.footing.ticket).is_none();
+        let ticket = held.footing.ticket;
+        let is_broken = |item: &LockItem| item.broken.as_ref().is_some_and(|it| it.is_for(ticket));
+        let is_gone = still_held(seen.as_ref(), attempt, ticket).is_none()
+            && !seen.as_ref().is_some_and(is_broken);
         let may_be_ours =
             unanswered.load(Ordering::Relaxed) && !self.policy.is_over(self.store.now());
         Ok(match is_gone && may_be_ours {

@@ -39,7 +39,7 @@ impl Acquisition {
             tracing::warn!(lock = %self.name, %ticket, "granted after its lease was over: gives the lock up");
             let seen = item.clone();
             self.leaves(Departure::declined(place, attempt, ticket, seen));
-            self.batch.note_place_lost(LossReason::Expired);
+            self.note_lost(LossReason::Expired);
             return Ok(None);
         }
         let renewed;
@@ -81,8 +81,15 @@ impl Acquisition {
         reason: LossReason,
     ) -> Result<Option<Arc<Hold>>, Refused> {
         self.inner.forget(attempt);
-        self.batch.note_place_lost(reason);
+        self.note_lost(reason);
         Ok(None)
+    }
+
+    /// Notes that the place is lost and that the task asks for another one, if the claim waits.
+    fn note_lost(&self, reason: LossReason) {
+        if self.claim.waits {
+            self.batch.note_requeued(Some(reason));
+        }
     }
 
     /// Renews a hold before it is returned. Returns the reason if this client no longer holds the lock, or if that is unknown.
@@ -130,7 +137,9 @@ impl Acquisition {
                 self.leaves(Departure::unseen(Place::holding(), attempt.again()));
                 let goes_on = self.claim.waits && store.has_time_left(&self.policy());
                 match failure.is_transient() && goes_on {
-                    true => Ok(Renewed::Not(LossReason::Expired)),
+                    true => Ok(Renewed::Not(LossReason::Unreachable {
+                        cause: failure.to_string(),
+                    })),
                     false => Err(failure.into()),
                 }
             }

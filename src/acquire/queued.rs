@@ -241,7 +241,7 @@ impl Queued {
         let reason = hold::evicted(last, self.waiter.ticket);
         let (attempt, ticket, _) = self.ends(to);
         tracing::info!(lock = %to.name, %ticket, %reason, "was passed in the queue: draws again");
-        to.batch.note_place_lost(reason);
+        to.batch.note_requeued(Some(reason));
         to.inner.forget(&attempt);
         if ticket <= watermark {
             // A late join may have put the row there after other clients deleted it.

@@ -36,7 +36,8 @@ impl Done {
             caller,
             hold,
         } = self;
-        if let (None, Err(failure)) = (caller, ended) {
+        let is_heard = caller.as_ref().is_some_and(|it| !it.tell.is_closed());
+        if let (false, Err(failure)) = (is_heard, ended) {
             inner.undone(&hold.name, Some(hold.ticket), Task::Release);
             tracing::warn!(lock = %hold.name, ticket = %hold.ticket, %failure, "could not release: the lease ends the hold");
         }
@@ -215,9 +216,11 @@ impl Acquisition {
         if batch.is_over() || inner.closed.is_cancelled() {
             batch.refuse(inner.why_stopped());
         } else {
-            if let HoldStatus::Lost(reason) = hold.status() {
-                batch.note_place_lost(reason);
-            }
+            let lost = match hold.status() {
+                HoldStatus::Lost(reason) => Some(reason),
+                HoldStatus::Held | HoldStatus::Released => hold.ended_late(),
+            };
+            batch.note_requeued(lost);
             inner.acquire(&self.name, Arc::clone(batch), alone(&self.name), None);
         }
     }

@@ -232,10 +232,10 @@ impl Batch {
         self.tell(state);
     }
 
-    /// Notes that the batch lost its place in the queue, and draws again.
-    pub(crate) fn note_place_lost(&self, reason: LossReason) {
+    /// Notes that the batch goes to the end of the queue. There is a reason if it lost its place.
+    pub(crate) fn note_requeued(&self, lost: Option<LossReason>) {
         let mut state = self.state();
-        (state.estimate, state.place_lost) = (None, Some(reason));
+        (state.estimate, state.place_lost) = (None, lost);
         self.tell(state);
     }
 

@@ -84,6 +84,9 @@ impl Hold {
 
     /// The lease that the next renewal asks for, where `config` is the client's. It ends with the hold. A lease that would end before the
     /// renewal can be repeated is not asked for.
+    ///
+    /// The deadline stays as it is when such a renewal is sent, answered or not. If it applies, its lease begins when it was sent or later,
+    /// and lasts until the longest hold is over, with a tenth of a lease to spare. If it does not, the table has the lease of before.
     pub(crate) fn lease_to_ask_for(&self, config: &Config) -> Duration {
         let Some(limit) = self.limit() else {
             return config.lease;
@@ -93,11 +96,6 @@ impl Hold {
             true => config.lease,
             false => capped,
         }
-    }
-
-    /// Notes that a renewal is about to be sent that asks for this lease.
-    pub(crate) fn asks_for(&self, lease: Duration) {
-        self.state.note(|now| now.beats.asks_for(lease));
     }
 
     /// When to send the next renewal. Soon, if the hold has no date and a renewal may bring one, or another answer that tells the time.
@@ -111,7 +109,12 @@ impl Hold {
                 // The lease outlasts the hold.
                 return limit;
             }
-            let heartbeat = store.heartbeat(now.is_dated);
+            let asked = now.lease.saturating_sub(self.attempt.grace());
+            let heartbeat = match asked < store.config().lease {
+                // The lease was cut short to end with the hold, and still ends too early: it came late.
+                true => store.heartbeat(now.is_dated).min(asked / 3),
+                false => store.heartbeat(now.is_dated),
+            };
             let stagger = now.stagger.as_ref();
             let span = stagger.map_or(heartbeat, |stagger| stagger.span(heartbeat));
             let established = now.beats.established(now.beat);

@@ -6,6 +6,10 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
+/// Saves a sixth of what the tests compute.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod applied;
 mod batches;
 mod bounds;
@@ -44,25 +48,21 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use doom::Remains;
-use fairlock_testkit::effort::{is_thorough, sampled, sized};
+use fairlock_testkit::effort::{graded, is_thorough, sampled, sized};
 use fairlock_testkit::lying_notifier::LIES;
 use history::Event;
 use mutation::Mutation;
 use report::Report;
 use seeds::Trial;
 
-/// How many seeds a run for every change has, and a thorough run.
-const SEEDS: (u64, u64) = (12, 1_000);
-
-fn of((brief, thorough): (u64, u64)) -> u64 {
-    sized(brief, thorough)
-}
+/// How many seeds are run for a change, for a commit, and for a release.
+const SEEDS: (u64, u64, u64) = (12, 400, 1_000);
 
 #[test]
 fn the_promises_hold_of_every_seed() {
     let (report, failed) = (Report::default(), Mutex::new(None));
     seeds::each(
-        seeds::seeds(of(SEEDS)),
+        seeds::seeds(graded(SEEDS)),
         Trial::Plain,
         |seed, run, violations| {
             report.add(seed, &run);
@@ -267,13 +267,13 @@ fn caught(trial: Trial, oracle: &str, within: RangeInclusive<u64>) -> Option<u64
     first.into_inner().unwrap()
 }
 
-/// How many seeds in which all hosts die, in a brief and in a thorough run.
-const DOOMED: (u64, u64) = (40, 200);
+/// How many seeds in which all hosts die.
+const DOOMED: (u64, u64, u64) = (30, 100, 200);
 
 #[test]
 fn who_never_waits_gets_past_all_who_died_by_the_server_clock() {
     let (trial, left) = (Trial::Doomed(None), Mutex::new(Remains::default()));
-    seeds::each(seeds::first(of(DOOMED)), trial, |seed, run, violations| {
+    seeds::each(seeds::first(graded(DOOMED)), trial, |seed, run, violations| {
         let (story, replay) = (history::story(&run.events), seeds::replay(seed, trial));
         assert!(violations.is_empty(), "{story}{violations:#?}\n{replay}");
         let mut left = left.lock().unwrap();
@@ -311,13 +311,13 @@ fn a_planted_mistake_of_dates_keeps_out_who_never_waits() {
 }
 
 /// How many seeds of each lie.
-const LIED_TO: (u64, u64) = (1, 25);
+const LIED_TO: (u64, u64, u64) = (1, 8, 25);
 
 #[test]
 fn lies_of_every_notifier_break_no_promise() {
     for lie in LIES {
         let (trial, told) = (Trial::Lied(lie), AtomicU64::new(0));
-        seeds::each(seeds::seeds(of(LIED_TO)), trial, |seed, run, violations| {
+        seeds::each(seeds::seeds(graded(LIED_TO)), trial, |seed, run, violations| {
             let (story, replay) = (history::story(&run.events), seeds::replay(seed, trial));
             assert!(violations.is_empty(), "{story}{violations:#?}\n{replay}");
             told.fetch_add(run.lies, Ordering::Relaxed);
@@ -331,7 +331,7 @@ fn lies_of_every_notifier_break_no_promise() {
 
 /// How many seeds of each bent plan, of which a brief run takes one in eight: most mistakes are noticed within as many.
 /// `FAIRLOCK_SIM_SEEDS` runs more.
-const BENT: (u64, u64) = (1, 4);
+const BENT: (u64, u64, u64) = (1, 2, 4);
 
 #[test]
 fn the_plans_of_planted_mistakes_break_no_promise_without_them() {
@@ -340,7 +340,7 @@ fn the_plans_of_planted_mistakes_break_no_promise_without_them() {
     mutations.retain(|mutation| seeds::is_meant(*mutation));
     for mutation in sampled(mutations.into_iter(), 8) {
         let trial = Trial::Bent(mutation);
-        seeds::each(seeds::seeds(of(BENT)), trial, |seed, _, violations| {
+        seeds::each(seeds::seeds(graded(BENT)), trial, |seed, _, violations| {
             let is_kept = violations.is_empty();
             assert!(is_kept, "{violations:#?}\n{}", seeds::replay(seed, trial));
             true

@@ -98,10 +98,10 @@ impl Report {
         figures.tame > 1 + figures.seeds / 100
     }
 
-    /// What should happen in every thousand seeds, and did not.
+    /// What should happen in every four hundred seeds, and did not.
     pub(crate) fn missing(&self) -> Vec<&'static str> {
         let figures = self.0.lock().unwrap();
-        if figures.seeds < 1_000 {
+        if figures.seeds < 400 {
             return Vec::new();
         }
         let counted = [

@@ -259,6 +259,7 @@ pub(crate) async fn turn(
             biased;
             _ = guard.lost() => {}
             _ = guard.asked_to_yield(), if heeds => {}
+            () = stays_lost(world, host, &guard), if !bounds.is_none() => {}
         }
     };
     works(world, host, over, rng).await;
@@ -290,6 +291,21 @@ pub(crate) async fn turn(
     // The release may be lost or not answered: the history shows whether that did any harm.
     if rng.bool() && guard.release().await.is_ok() {
         stay.is_released();
+    }
+}
+
+/// Watches whether a hold that its client took for lost comes back. Never ends.
+async fn stays_lost(world: &World, host: &Host, guard: &LockGuard) {
+    let mut was_held = true;
+    loop {
+        let is_held = guard.is_held();
+        if is_held && !was_held {
+            let ticket = guard.ticket();
+            let told = format!("the hold of {} at {} came back", ticket, guard.name());
+            world.history.note(Event::Surprise(told));
+        }
+        was_held = is_held;
+        wait(host.plan.lease / 40).await;
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use fairlock::embedded::Fault;
 use fairlock::{Error, FairLock, HeldLocks, LockGuard, LossReason, RecordWait};
 use fairlock_testkit::effort::sampled;
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
@@ -125,6 +126,47 @@ fn nobody_holds_the_lock_beside_a_hold_that_is_cut_off_and_nobody_waits_longer_t
             let bound = most + 12 * SECOND;
             assert!(granted <= bound, "{most:?} {cut:?}: {granted:?}");
             next.release().await.unwrap();
+        });
+    }
+}
+
+/// DynamoDB is cut off, or refuses, while the renewals ask for shorter and shorter leases, because the longest hold ends soon.
+#[test]
+fn renewals_without_an_answer_take_nothing_from_the_lease_that_the_table_shows() {
+    let spans = [(40, 9), (50, 12), (60, 35), (75, 45)];
+    for (is_refused, (most, cut)) in [false, true]
+        .into_iter()
+        .flat_map(|it| spans.map(|of| (it, of)))
+    {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let one = lab.host();
+            let guard = at_most(&one, SECOND * most).await;
+            let lost = guard.lost();
+            lab.wait(SECOND * cut).await;
+            let deadline = Instant::now() + guard.remaining();
+            match is_refused {
+                false => one.network.set_faults(cut_off()),
+                true => {
+                    let denied = || Some(Fault::Refuse("AccessDeniedException"));
+                    let _ = one.network.clone().script(move |_| denied());
+                }
+            }
+            while Instant::now() + 2 * MS < deadline {
+                let left = deadline - Instant::now();
+                let remaining = guard.remaining();
+                assert!(
+                    remaining.abs_diff(left) <= 2 * MS,
+                    "{most} {cut}: {remaining:?} of {left:?}"
+                );
+                tokio::time::sleep((SECOND / 10).min(left - MS)).await;
+            }
+            lost.await;
+            assert!(
+                Instant::now() <= deadline + 2 * MS,
+                "{most} {cut}: lost late"
+            );
+            assert!(!guard.is_held());
         });
     }
 }
@@ -311,6 +353,20 @@ fn callers_of_one_client_each_have_their_own_shortest_and_longest_time() {
         assert!(granted[1] >= granted[0] + 10 * SECOND, "{granted:?}");
         assert!(granted[2] >= granted[1] + 10 * SECOND, "{granted:?}");
         assert!(granted[2] < 23 * SECOND, "{granted:?}");
+    });
+}
+
+#[test]
+fn a_longest_hold_that_never_ends_is_none() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let one = lab.host();
+        for longest in [Duration::MAX, Duration::from_secs(u64::MAX)] {
+            let guard = at_most(&one, longest).await;
+            lab.wait(100 * SECOND).await;
+            assert!(guard.is_held(), "{longest:?}");
+            guard.release().await.unwrap();
+        }
     });
 }
 

@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use fairlock::embedded::{Fault, When};
+use fairlock::embedded::{Fault, Gate, When};
 use fairlock::{
     BreakOutcome, Error, FairLock, LockClient, LockGuard, LockState, LossReason, Participant,
     RecordWait,
 };
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
-use fairlock_testkit::virtual_time;
+use fairlock_testkit::{verbs, virtual_time};
 use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -94,6 +94,100 @@ fn a_release_after_the_break_tells_it_before_any_renewal() {
         ops.locks.give_up(&guard.place_id()).await.unwrap();
         let reason = guard.lost().await.reason;
         assert_eq!(reason, LossReason::Evicted { by: None });
+    });
+}
+
+/// The first request for the release gets no answer. It may have been applied, but the item says who took the lock away.
+#[test]
+fn a_release_after_the_break_tells_it_also_if_a_request_has_no_answer() {
+    for when in [When::Before, When::After] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (one, two, ops) = (lab.host(), lab.host(), operator(&lab));
+            let guard = acquire(&one).await;
+            let next = waits(&lab, &two).await;
+            let seen = holder(&ops.locks).await;
+            ops.locks.break_hold("a", &seen, "why").await.unwrap();
+            let next = next.await.unwrap();
+            meets(&one, Fault::Lose(when));
+            let Err(Error::Lost { reason, .. }) = guard.release().await else {
+                panic!("it was broken");
+            };
+            assert!(matches!(reason, LossReason::Broken { .. }), "{reason}");
+            // A release of which nothing but the answer is lost is still a release.
+            meets(&two, Fault::Lose(when));
+            next.release().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_lease_that_was_broken_is_lost_also_if_a_request_of_its_release_has_no_answer() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, ops) = (lab.host(), operator(&lab));
+        let lock = one.locks.lease_lock("a").unwrap();
+        let lease = lock.acquire("deploy", 600 * SECOND).await.unwrap();
+        let seen = holder(&ops.locks).await;
+        ops.locks.break_hold("a", &seen, "why").await.unwrap();
+        meets(&one, Fault::Lose(When::Before));
+        let Err(Error::Lost { reason, .. }) = lock.release(&lease).await else {
+            panic!("it was broken");
+        };
+        assert!(matches!(reason, LossReason::Broken { .. }), "{reason}");
+    });
+}
+
+/// The process stands still for longer than its lease, and the guard is given back before anything notices that.
+#[test]
+fn a_caller_behind_a_hold_that_was_given_back_too_late_is_told_that_it_lost_its_place() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, other) = (lab.host(), lab.host());
+        let before = acquire(&other).await;
+        let losses = Arc::new(Mutex::new(Vec::new()));
+        let tell = Arc::clone(&losses);
+        let lock = host.locks.fair_lock("a").unwrap();
+        let observed = lock.clone().observed(move |waiting| {
+            tell.lock().unwrap().extend(waiting.place_lost.clone());
+        });
+        let acquires = |lock: FairLock| async move { lock.acquire(RecordWait::Infinite).await };
+        let alone = tokio::spawn(acquires(lock.clone()));
+        let first = tokio::spawn(acquires(lock));
+        let second = tokio::spawn(acquires(observed));
+        lab.wait(2 * SECOND).await;
+        before.release().await.unwrap();
+        alone.await.unwrap().unwrap().release().await.unwrap();
+        let first = first.await.unwrap().unwrap();
+        tokio::join!(biased; tokio::time::advance(60 * SECOND), async { drop(first) });
+        second.await.unwrap().unwrap().release().await.unwrap();
+        assert_eq!(*losses.lock().unwrap(), [LossReason::Expired]);
+    });
+}
+
+/// A hold with a longest time is renewed before it is granted. It is broken just before that.
+#[test]
+fn a_call_that_does_not_wait_is_told_of_no_place_that_it_will_not_have_again() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, ops) = (lab.host(), operator(&lab));
+        let losses = Arc::new(Mutex::new(0));
+        let counts = Arc::clone(&losses);
+        let lock = one.locks.fair_lock("a").unwrap().max_hold(5 * SECOND);
+        let lock = lock.observed(move |waiting| {
+            *counts.lock().unwrap() += usize::from(waiting.place_lost.is_some());
+        });
+        let gate = Gate::closed();
+        let held = Fault::Hold(When::Before, gate.clone());
+        let met = verbs::meets(&one.network, "renew hold", 1, held);
+        let tried = tokio::spawn(async move { lock.acquire(RecordWait::NoWait).await });
+        gate.reached(1).await;
+        let seen = holder(&ops.locks).await;
+        ops.locks.break_hold("a", &seen, "why").await.unwrap();
+        gate.open();
+        let refused = tried.await.unwrap();
+        assert_eq!(met.load(Ordering::SeqCst), 1);
+        assert!(refused.is_err() && *losses.lock().unwrap() == 0);
     });
 }
 

@@ -17,7 +17,7 @@ pub fn believed(lease: Duration) -> Duration {
 
 /// The lease in which its owner believes for this long.
 pub fn believed_for(span: Duration) -> Duration {
-    span + span / (MARGIN_DIVISOR - 1)
+    span.saturating_add(span / (MARGIN_DIVISOR - 1))
 }
 
 /// How long until a third of the lease is left: the articles' danger zone. Zero means that the lease is in danger.

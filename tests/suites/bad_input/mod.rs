@@ -478,7 +478,8 @@ async fn assert_unavailable(host: &Host) {
         let is_typed = matches!(refused, Error::Unavailable { verb: "enter", .. });
         assert!(is_typed, "{refused}");
         let enters = host.network.counts().of("UpdateItem") - before;
-        let is_few = enters == 4;
+        // On a busy machine the time of the call is over before the last try.
+        let is_few = (1..=4).contains(&enters);
         assert!(is_few || wait != RecordWait::NoWait, "{enters}");
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use bounds::{BOUNDED, IN_PARTS, SHORTENED};
 use fairlock::RecordWait;
-use fairlock_testkit::effort::{is_thorough, sampled};
+use fairlock_testkit::effort::{Effort, effort, sampled};
 use fairlock_testkit::{steps, virtual_time};
 use fate::{CLIENTS, Client, Fate};
 use lease_lock::{ASKED_AGAIN, LEASES};
@@ -38,11 +38,11 @@ fn brief(client: Client) -> usize {
     }
 }
 
-/// Whether the clients of the cell of this number notify each other: in every other cell, or each cell is played in both ways.
+/// Whether the clients of the cell of this number notify each other: in every other cell. For a release each cell is played in both ways.
 fn ways(number: usize) -> &'static [bool] {
-    match is_thorough() {
-        true => &[false, true],
-        false => &[[false], [true]][number % 2],
+    match effort() {
+        Effort::Complete => &[false, true],
+        Effort::Brief | Effort::Thorough => &[[false], [true]][number % 2],
     }
 }
 

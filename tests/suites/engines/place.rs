@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use fairlock_testkit::consistent_reads::Reads;
-use fairlock_testkit::effort::{is_thorough, sampled};
+use fairlock_testkit::effort::{Effort, effort, sampled};
 use fairlock_testkit::http;
 use fairlock_testkit::lab::{EPOCH, Host};
 use fairlock_testkit::tamper::{Item, Table, held_in_slot, successors};
@@ -73,9 +73,9 @@ fn in_memory(server: impl FnOnce(Engine) -> Server, scenario: impl AsyncFnOnce(&
     });
 }
 
-/// Only in a thorough run: a file that two engines share is a file too.
+/// Only for a release: a file that two engines share is a file too.
 pub(crate) fn file(scenario: impl AsyncFnOnce(&Place)) {
-    if is_thorough() {
+    if effort() == Effort::Complete {
         in_a_file(1, scenario);
     }
 }

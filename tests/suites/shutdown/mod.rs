@@ -194,6 +194,26 @@ fn the_release_of_a_hold_that_reached_its_longest_time_is_in_the_report_if_it_co
     });
 }
 
+/// The caller of the release has gone, as by a time-out around it. Nobody else would be told that the lock waits for its lease.
+#[test]
+fn a_release_that_fails_after_its_caller_has_gone_is_in_the_report() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        let ticket = guard.ticket();
+        host.network.set_faults(cut_off());
+        tokio::select! {
+            biased;
+            released = guard.release() => panic!("{released:?}"),
+            () = lab.wait(SECOND / 10) => {}
+        }
+        let report = host.locks.shutdown(HeldLocks::Release, 60 * SECOND).await;
+        let undone: Vec<_> = report.unfinished.iter().map(ToString::to_string).collect();
+        assert_eq!(undone, [format!("releasing lock `a` (ticket {ticket})")]);
+    });
+}
+
 /// As by a process that was stopped, and ends first of all when it goes on.
 #[test]
 fn a_hold_that_reached_its_longest_time_unnoticed_is_released_by_the_shutdown() {

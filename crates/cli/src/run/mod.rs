@@ -325,6 +325,8 @@ async fn wait(
                 // The file was replaced, so this process waited in a queue that no longer counts. The new file may have no table yet.
                 is_there()?;
                 let holds = granted.map_err(refused)?;
+                // There is no command yet to which the terminal could have sent them.
+                stop_for(heard(signals))?;
                 picture.granted(&holds);
                 return Ok(holds);
             }
@@ -366,10 +368,20 @@ fn stop_waiting(caught: Caught) -> Result<(), Over> {
     }
 }
 
+/// The signals that have arrived and were not taken yet.
+fn heard(signals: &mut UnboundedReceiver<Caught>) -> Vec<Caught> {
+    iter::from_fn(|| signals.try_recv().ok()).collect()
+}
+
+/// Ends the wait for signals that came beside the grant.
+fn stop_for(signals: Vec<Caught>) -> Result<(), Over> {
+    signals.into_iter().try_for_each(stop_waiting)
+}
+
 /// Stops this process until it is continued. Returns at once if it was continued while it left the queue, and fails if a signal has ended
 /// it meanwhile.
 fn stand_still(signals: &mut UnboundedReceiver<Caught>) -> Result<(), Over> {
-    let since: Vec<_> = iter::from_fn(|| signals.try_recv().ok()).collect();
+    let since = heard(signals);
     if is_to_stop(&since)? {
         stop();
     }
@@ -402,6 +414,17 @@ mod tests {
     use signal_hook::consts::SIGTERM;
 
     use super::*;
+
+    #[test]
+    fn a_key_that_comes_beside_the_grant_ends_the_wait() {
+        let key = |number| Caught {
+            number,
+            sender: None,
+        };
+        assert!(stop_for(vec![key(SIGWINCH), key(SIGCONT)]).is_ok());
+        let ended = stop_for(vec![key(SIGWINCH), key(SIGINT), key(SIGCONT)]);
+        assert!(matches!(ended, Err(Over::Signalled(caught)) if caught.is_key(SIGINT)));
+    }
 
     #[test]
     fn who_is_continued_while_it_leaves_the_queue_does_not_stop() {

@@ -17,7 +17,7 @@ use tokio::time::{Interval, interval, sleep};
 
 use super::holds::{Holds, quoted};
 use super::supervisor_handle::{Answer, SupervisorHandle};
-use super::{Ended, PARTING, nesting, stop};
+use super::{Ended, PARTING, heard, nesting, stop};
 use crate::args::Run;
 use crate::failure::{Failure, INTERNAL, LOST, killed_by, say};
 use crate::ipc::{Deadline, Order, Report, now};
@@ -215,6 +215,7 @@ impl Turn {
         if let Some(end) = self.note(first) {
             return end;
         }
+        self.pass_on_all();
         loop {
             tokio::select! {
                 biased;
@@ -411,7 +412,7 @@ impl Turn {
         loop {
             let was_left_out = process_tree::is_stopped(self.pid);
             sleep(STOP_SETTLES).await;
-            let since: Vec<_> = iter::from_fn(|| self.signals.try_recv().ok()).collect();
+            let since = heard(&mut self.signals);
             let continues = |caught: &Caught| caught.number == SIGCONT;
             let turns = |caught: &&Caught| continues(caught) || caught.is_key(SIGTSTP);
             let last = since.iter().rev().find(turns).copied();
@@ -430,6 +431,15 @@ impl Turn {
         }
     }
 
+    /// Passes on the signals that came before the command is known to run, whoever sent them. The command may have received a key already,
+    /// but if it did not, the key would be lost.
+    fn pass_on_all(&mut self) {
+        for caught in heard(&mut self.signals) {
+            self.is_interrupted |= caught.is_key(SIGINT);
+            self.supervisor_handle.tell(&Order::Signal(caught.number));
+        }
+    }
+
     /// Passes a signal on to the command, unless the command has received it already: the terminal signals the whole group.
     fn pass_on(&mut self, caught: Caught) {
         self.is_interrupted |= caught.is_key(SIGINT);
@@ -444,8 +454,8 @@ impl Turn {
     /// Whether the terminal interrupted the job. The report of the command's end may arrive before the signal does.
     async fn was_interrupted(&mut self) -> bool {
         sleep(STOP_SETTLES).await;
-        let since = iter::from_fn(|| self.signals.try_recv().ok());
-        self.is_interrupted || since.into_iter().any(|caught| caught.is_key(SIGINT))
+        let since = heard(&mut self.signals);
+        self.is_interrupted || since.iter().any(|caught| caught.is_key(SIGINT))
     }
 
     /// Gives the terminal to the command's group. A command that is itself a shell has made a group of its own. The shell that gave the
@@ -492,6 +502,8 @@ impl Turn {
 
     async fn conclude(mut self, end: End, locks: LockClient) -> Result<Ended, Failure> {
         self.note_the_time();
+        // The command has received these too.
+        drop(heard(&mut self.signals));
         let trouble = self.loss_of_all(self.trouble());
         let lost = self.loss.take().or_else(|| self.lost_file());
         let lost = lost.or_else(|| trouble.filter(|_| self.is_ended));
@@ -521,12 +533,16 @@ impl Turn {
         };
         locks.shutdown(HeldLocks::Release, PARTING).await;
         self.supervisor_handle.dismiss();
+        // The command was over, so the key was for this process and for the shell that waits for it.
+        let since = heard(&mut self.signals);
+        let is_interrupted = since.iter().any(|caught| caught.is_key(SIGINT));
         if let Err(Loss { lock, ticket, why }) = released {
             let text =
                 format!("lock `{lock}` was lost while ticket {ticket} ran its command: {why}");
             return Err(Failure::new(LOST, text).with_code(lost_code));
         }
         match end {
+            End::Exited(_) if is_interrupted => Ok(Ended::Interrupted),
             End::Exited(code) => Ok(Ended::Exited(u8::try_from(code).unwrap_or(u8::MAX))),
             End::Killed(SIGINT) if self.is_interrupted => Ok(Ended::Interrupted),
             End::Killed(signal) => Ok(Ended::Exited(killed_by(signal))),

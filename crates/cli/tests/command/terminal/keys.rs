@@ -1,6 +1,6 @@
 //! The terminal is the command's: what is typed, its name and size, and its interrupts.
 
-use super::pty::{COLUMNS, ROWS, Terminal, until};
+use super::pty::{COLUMNS, ROWS, Terminal, state, until};
 use super::scenario::{CTRL_C, CTRL_D, IS_FREE, LOCK, UNTIL_GO, alike};
 
 #[test]
@@ -170,4 +170,32 @@ fn a_hold_at_a_terminal_ends_by_ctrl_d_and_by_ctrl_c() {
         assert_eq!(terminal.home.code(IS_FREE), Some(0));
         assert!(terminal.home.named("fairlock").is_empty());
     }
+}
+
+/// The table is kept away while the lock is released, and the key is pressed then. A shell's loop must end by it.
+#[test]
+fn ctrl_c_while_the_lock_is_released_ends_the_loop() {
+    let mut terminal = Terminal::new();
+    let once = "sh -c 'echo $$ > pid; echo ready; while [ ! -e go ]; do sleep 0.02; done'";
+    terminal.type_in(&format!("while :; do {LOCK}{once}; done; echo after"));
+    terminal.expect("ready");
+    let file = rusqlite::Connection::open(terminal.home.path().join("l.db")).unwrap();
+    file.busy_timeout(std::time::Duration::from_secs(10))
+        .unwrap();
+    file.execute_batch("BEGIN IMMEDIATE").unwrap();
+    terminal.home.write("go", "");
+    let command = terminal.home.wait_for("pid").parse().unwrap();
+    until("the command is over", || state(command).is_none());
+    // One key before the end of the command is known would be the command's.
+    let mut presses = 0;
+    until("twenty presses", || {
+        terminal.keys(CTRL_C);
+        presses += 1;
+        presses == 20
+    });
+    file.execute_batch("ROLLBACK").unwrap();
+    let (shown, code) = terminal.prompt();
+    assert!(!shown.contains("after"), "{shown}");
+    assert_eq!(code, 130, "{shown}");
+    assert_eq!(terminal.run(IS_FREE).1, 0);
 }
