@@ -38,7 +38,8 @@ pub(crate) struct Deadline {
 pub(crate) enum Report {
     /// The supervisor gave a place up because `fairlock run` was stopped: the command was not started.
     GivenUp,
-    Started(i32),
+    /// The command runs under this process number, and was not there before this moment.
+    Started(i32, Duration),
     /// The command could not be run. The number is the operating system's error code.
     Failed(i32),
     /// The command was stopped, as by SIGSTOP.
@@ -96,7 +97,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Report::GivenUp => f.write_str("given-up"),
-            Report::Started(pid) => write!(f, "started {pid}"),
+            Report::Started(pid, at) => write!(f, "started {pid} {}", at.as_nanos()),
             Report::Failed(reason) => write!(f, "failed {reason}"),
             Report::Stopped => f.write_str("stopped"),
             Report::Ending => f.write_str("ending"),
@@ -113,7 +114,7 @@ impl FromStr for Report {
         let words: Vec<_> = line.split(' ').collect();
         match words[..] {
             ["given-up"] => Ok(Report::GivenUp),
-            ["started", pid] => Ok(Report::Started(parsed(pid)?)),
+            ["started", pid, at] => Ok(Report::Started(parsed(pid)?, nanos(at)?)),
             ["failed", reason] => Ok(Report::Failed(parsed(reason)?)),
             ["stopped"] => Ok(Report::Stopped),
             ["ending"] => Ok(Report::Ending),
@@ -185,7 +186,7 @@ mod tests {
         }
         let reports = [
             Report::GivenUp,
-            Report::Started(1),
+            Report::Started(1, Duration::from_nanos(7)),
             Report::Failed(2),
             Report::Stopped,
             Report::Ending,

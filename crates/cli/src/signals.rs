@@ -5,6 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use rustix::process::getgid;
 use signal_hook::consts::{
@@ -17,6 +18,7 @@ use signal_hook::low_level::siginfo::Cause;
 use tokio::sync::mpsc;
 
 use crate::failure::Failure;
+use crate::ipc::now;
 
 /// A signal that was sent to `fairlock run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub(crate) struct Caught {
     pub(crate) number: i32,
     /// The process that sent the signal. `None` means the kernel, which sends the terminal's keys and hang-up to the whole process group.
     pub(crate) sender: Option<i32>,
+    /// When it was caught.
+    pub(crate) at: Duration,
 }
 
 impl Caught {
@@ -67,6 +71,7 @@ pub(crate) fn catch() -> Result<mpsc::UnboundedReceiver<Caught>, Failure> {
                     // A signal without a sender's number counts as coming from no descendant.
                     _ => Some(origin.process.map_or(0, |process| process.pid)),
                 },
+                at: now(),
             };
             if tell.send(caught).is_err() {
                 return;

@@ -21,6 +21,8 @@ pub(crate) struct Budget {
     pub(crate) lengths: &'static [u32],
     pub(crate) holds_ms: &'static [u32],
     pub(crate) queues: Vec<QueueSetup>,
+    /// How long waiters wait before they are watched.
+    pub(crate) settles: Duration,
     /// How long waiters are watched, to compute the cost of a day of waiting.
     pub(crate) watched: Duration,
     /// The number of tasks whose memory is measured.
@@ -42,6 +44,7 @@ impl Budget {
             lengths: &[2, 4, 8, 16, 32],
             holds_ms: &[0, 10, 50, 200, 1_000],
             queues: short.into_iter().chain(long).collect(),
+            settles: Duration::from_secs(60),
             watched: Duration::from_secs(1_800),
             tasks: 10_000,
         }
@@ -52,13 +55,14 @@ impl Budget {
             is_brief: true,
             runs: 1,
             fewer: 1,
-            turns: 4,
-            slow_turns: 4,
+            turns: 2,
+            slow_turns: 2,
             long_hold_ms: 100,
-            long_turns: 4,
+            long_turns: 2,
             lengths: &[2, 8],
             holds_ms: &[0, 50],
             queues: [2, 8].map(|waiters| queue(waiters, 10, 5)).to_vec(),
+            settles: Duration::from_secs(5),
             watched: Duration::from_secs(60),
             tasks: 20,
         }

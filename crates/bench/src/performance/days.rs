@@ -17,8 +17,6 @@ use crate::performance::scene::ROUND_TRIP_MS;
 use crate::performance::table::{Table, digits};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// Long enough for all to settle in their places.
-const SETTLES: Duration = Duration::from_secs(60);
 /// The callers that are watched, by how many come before each.
 type Places = &'static [(usize, &'static str)];
 
@@ -49,7 +47,7 @@ pub(crate) fn report(budget: &Budget, page: &mut Page) -> Done<()> {
             ..Build::default()
         };
         for places in [TWO, MANY] {
-            let traffic = in_virtual_time(watched(budget.watched, build, places));
+            let traffic = in_virtual_time(watched(budget, build, places));
             add(&mut table, budget, (places, &traffic), are_notified);
         }
     }
@@ -81,7 +79,7 @@ fn add(
 }
 
 /// What each of these places sent in this time, in which nothing moved.
-async fn watched(span: Duration, build: Build, places: Places) -> Vec<Traffic> {
+async fn watched(budget: &Budget, build: Build, places: Places) -> Vec<Traffic> {
     let site = Site::built(Duration::from_millis(ROUND_TRIP_MS.into()), build).await;
     let (everybody, mut waiting) = (Counter::default(), JoinSet::new());
     let mut watched = Vec::new();
@@ -99,10 +97,10 @@ async fn watched(span: Duration, build: Build, places: Places) -> Vec<Traffic> {
         // So that they come in this order.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    tokio::time::sleep(SETTLES).await;
+    tokio::time::sleep(budget.settles).await;
     let taken = |counter: &Counter| take(&mut *counter.counted());
     watched.iter().for_each(|counter| drop(taken(counter)));
-    tokio::time::sleep(span).await;
+    tokio::time::sleep(budget.watched).await;
     watched.iter().map(taken).collect()
 }
 

@@ -55,3 +55,65 @@ impl<'a> Cleanup<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use clap::Parser;
+    use fairlock_testkit::lab::Lab;
+    use fairlock_testkit::virtual_time;
+    use tokio::sync::mpsc::unbounded_channel;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        bench: Bench,
+    }
+
+    fn options<T: AsRef<OsStr>>(flags: &[T]) -> Bench {
+        let flags = flags.iter().map(AsRef::as_ref);
+        Line::parse_from([OsStr::new("bench")].into_iter().chain(flags)).bench
+    }
+
+    /// Removes the lock of a bench, of which there was a turn. Returns how long that took, and whether the lock is gone.
+    async fn removed(flags: &[&str], signal: Option<i32>) -> (Duration, bool) {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let options = options(flags);
+        let lock = host.locks.fair_lock(options.lock()).unwrap();
+        let guard = lock.try_acquire().await.unwrap().unwrap();
+        guard.release().await.unwrap();
+        let (tell, mut signals) = unbounded_channel();
+        signal.into_iter().for_each(|it| tell.send(it).unwrap());
+        let begun = Instant::now();
+        let cleanup = Cleanup::of(&host.locks, &options);
+        assert!(cleanup.remove(&mut signals).await.is_ok());
+        let took = begun.elapsed();
+        let gone = host.locks.delete_lock(options.lock()).await.unwrap();
+        (took, matches!(gone, DeleteOutcome::NotThere))
+    }
+
+    #[test]
+    fn its_own_lock_is_deleted_when_it_is_a_minute_old() {
+        virtual_time(async {
+            let (took, is_gone) = removed(&[], None).await;
+            assert!(is_gone);
+            let minute = Duration::from_secs(60);
+            assert!(took >= minute && took <= minute + 3 * AGAIN, "{took:?}");
+        });
+    }
+
+    #[test]
+    fn a_signal_and_a_flag_end_the_wait_for_that() {
+        for (flags, signal) in [(&["--leave"][..], None), (&[], Some(2))] {
+            virtual_time(async {
+                let (took, is_gone) = removed(flags, signal).await;
+                assert!(!is_gone && took < AGAIN, "{flags:?}: {took:?}");
+            });
+        }
+    }
+}

@@ -420,6 +420,7 @@ mod tests {
         let key = |number| Caught {
             number,
             sender: None,
+            at: Duration::ZERO,
         };
         assert!(stop_for(vec![key(SIGWINCH), key(SIGCONT)]).is_ok());
         let ended = stop_for(vec![key(SIGWINCH), key(SIGINT), key(SIGCONT)]);
@@ -431,6 +432,7 @@ mod tests {
         let caught = |number| Caught {
             number,
             sender: None,
+            at: Duration::ZERO,
         };
         for (since, is_stopped) in [
             (&[][..], true),

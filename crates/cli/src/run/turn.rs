@@ -215,7 +215,6 @@ impl Turn {
         if let Some(end) = self.note(first) {
             return end;
         }
-        self.pass_on_all();
         loop {
             tokio::select! {
                 biased;
@@ -247,7 +246,10 @@ impl Turn {
             Some(Report::Exited(code)) => return Some(End::Exited(code)),
             Some(Report::Killed(signal)) => return Some(End::Killed(signal)),
             Some(Report::Failed(reason)) => return Some(End::Failed(reason)),
-            Some(Report::Started(pid)) => self.pid = pid,
+            Some(Report::Started(pid, at)) => {
+                self.pid = pid;
+                self.pass_on_earlier(at);
+            }
             Some(Report::Ending) => self.is_ended = true,
             Some(Report::Stopped) => self.stop_too(),
             // This report is about the time before the command started.
@@ -431,22 +433,22 @@ impl Turn {
         }
     }
 
-    /// Passes on the signals that came before the command is known to run, whoever sent them. The command may have received a key already,
-    /// but if it did not, the key would be lost.
-    fn pass_on_all(&mut self) {
+    /// Passes on the signals that came before the command ran, also those of the terminal: otherwise they would be lost.
+    fn pass_on_earlier(&mut self, started: Duration) {
         for caught in heard(&mut self.signals) {
-            self.is_interrupted |= caught.is_key(SIGINT);
-            self.supervisor_handle.tell(&Order::Signal(caught.number));
+            if caught.at >= started {
+                self.pass_on(caught);
+            } else {
+                self.is_interrupted |= caught.is_key(SIGINT);
+                self.supervisor_handle.tell(&Order::Signal(caught.number));
+            }
         }
     }
 
     /// Passes a signal on to the command, unless the command has received it already: the terminal signals the whole group.
     fn pass_on(&mut self, caught: Caught) {
         self.is_interrupted |= caught.is_key(SIGINT);
-        // A descendant knows the group and not this process, so it has signalled the group, itself included.
-        let is_ours = |sender| process_tree::is_member(sender);
-        let is_for_us = !caught.is_everybodys() && !caught.sender.is_some_and(is_ours);
-        if is_for_us {
+        if !caught.is_everybodys() && !came_from_the_command(caught) {
             self.supervisor_handle.tell(&Order::Signal(caught.number));
         }
     }
@@ -553,6 +555,11 @@ impl Turn {
             )),
         }
     }
+}
+
+/// Whether a descendant sent a signal. It knows the group and not this process, so it has signalled the group, itself included.
+fn came_from_the_command(caught: Caught) -> bool {
+    caught.sender.is_some_and(process_tree::is_member)
 }
 
 /// Why a lock was not released.

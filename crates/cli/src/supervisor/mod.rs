@@ -247,9 +247,11 @@ impl Watch {
             return Ok(());
         }
         let Supervisor { command, group, .. } = &self.options;
+        // The command has received no signal from before.
+        let at = now();
         match Child::start(command, environment, *group, files) {
             Ok(child) => {
-                self.tell(Report::Started(child.pid()));
+                self.tell(Report::Started(child.pid(), at));
                 (self.child, self.phase) = (Some(child), Phase::Guarding);
                 self.deadline = Some(deadline);
                 self.set_timer()
