@@ -21,8 +21,8 @@ use fairlock_protocol::place::{Act, Claim, Found, Place};
 use fairlock_protocol::step::ClearingStep;
 use fairlock_protocol::ticket::Ticket;
 
-/// After this many refusals, a place that waits draws a ticket, and a place that does not wait gives up. A place asks again if the lock had
-/// just become free, or if a queue grew that the caller bounds.
+/// A refusal by a condition counts as one try, and so does a live entry in the way. After this many tries, a place that waits draws a ticket,
+/// and a place that does not wait gives up.
 const TRIES_AT_THE_DOOR: u8 = 6;
 /// While another caller is on its way to a free lock, a place pauses for 20 ms, then for 40 ms, and then for 80 ms each time. Meanwhile that
 /// caller draws, writes its row and gets its slot. If it crashed on the way, these pauses are lost.
@@ -90,8 +90,7 @@ impl<'a> Driver<'a> {
     /// Runs the place until it is granted or has ended. Each turn of the loop is a step of the machine. Also ends on a final failure, or
     /// when no caller waits any more (`Acquisition::ensure_wanted`).
     ///
-    /// Every request but the first is boxed. So the task of an uncontended turn reserves no memory for later requests, and the task of a
-    /// waiter reserves none for earlier requests.
+    /// Every request but *enter* is boxed. So the task of an uncontended turn reserves no memory for the others.
     pub(super) async fn run(mut self) -> Result<End, Refused> {
         let mut act = self.first_act();
         loop {
@@ -203,8 +202,8 @@ impl<'a> Driver<'a> {
         Ok(act)
     }
 
-    /// Asks for permits beside the entry in the first slot. The write's condition limits the permits of that entry to the number seen there. If
-    /// the place saw no entry there, the limit is the place's own number of permits, but at most what this place leaves over, and at least 1.
+    /// Asks for permits beside the entry in the first slot. The write applies only if that entry has at most as many permits as the place
+    /// saw there. If the place saw no entry, it allows the smaller of its own permits and the lock's other permits, and at least 1.
     async fn share(&mut self) -> Result<Act, Refused> {
         self.acquisition.ensure_wanted()?;
         let (attempt, policy) = (
@@ -284,8 +283,8 @@ impl<'a> Driver<'a> {
         self.asked(attempt, asked)
     }
 
-    /// Takes in the answer to a request for a place. If no answer came, DynamoDB may still apply the request. Then the task leaves the place
-    /// that the request would take.
+    /// Takes in the answer to a request for a place. If no answer came, DynamoDB may still apply the request. Then the task gives back
+    /// whatever place the request takes.
     fn asked(&mut self, attempt: Attempt, asked: Result<Asked, Failure>) -> Result<Act, Refused> {
         match asked {
             Ok(Asked::Taken(taken)) => {

@@ -11,8 +11,9 @@ use crate::lock_item_writer::Ended;
 use fairlock_protocol::moment::Moment;
 
 impl Acquisition {
-    /// Keeps a lost hold in the table until its grace is over. Then returns until when the task may release the hold. Returns the outcome of the
-    /// turn if the task is not to release it: the lease ends together with the grace, or the client was shut down meanwhile.
+    /// Keeps a lost hold in the table until its grace is over, and then returns the deadline for its release. A hold without a grace returns its
+    /// deadline at once. If the lease ends with the grace, or the client is shut down meanwhile, returns the outcome of the turn: the lease
+    /// ends the hold.
     pub(super) async fn keeps_for_grace(
         &self,
         hold: &Arc<Hold>,

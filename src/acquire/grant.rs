@@ -14,10 +14,9 @@ use fairlock_protocol::place::Place;
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
 impl Acquisition {
-    /// Turns a place that holds the lock into a hold with at least half a lease left. A promotion starts no new lease, so this renews a
-    /// place with less. It also renews a place with the long lease of a place far back, or with a lease that outlasts the longest hold that
-    /// the caller wants. Other clients would have to wait for that lease. It also renews a place on an item that DynamoDB may delete before
-    /// long. A hold whose lease has already expired is given up, never returned.
+    /// Turns a place that holds the lock into a hold. Renews the place first in three cases. Less than half of the lease of a hold is left, for a
+    /// promotion starts no new lease. The lease in the table is longer than the hold asks for, and other clients would wait for all of it. Or
+    /// DynamoDB may delete the item before long. The task gives up a place whose lease has expired, and never returns it as a hold.
     pub(super) async fn grant(
         &self,
         place: Place,
@@ -61,7 +60,7 @@ impl Acquisition {
             (at, entry) = (now_at, now);
             beats.renewed(entry.beat, sent);
         }
-        // Counted from this client's own attempt: what stands in the table must not lower a fencing token.
+        // The client counts back by its own number of tickets: a wrong number in the table must not lower a fencing token.
         let first = entry.ticket.first_of(attempt.tickets);
         let granted = Hold::new(
             self.name.clone(),
@@ -94,7 +93,7 @@ impl Acquisition {
 
     /// Renews a hold before it is returned. Returns the reason if this client no longer holds the lock, or if that is unknown.
     ///
-    /// Each turn of the loop but the last has seen that the hold moved from the first slot to the sharers, which happens once.
+    /// The loop repeats only when a refusal shows that the hold moved from the first slot to the sharers, which happens once.
     async fn renew(
         &self,
         attempt: &Attempt,

@@ -150,8 +150,8 @@ impl Acquisition {
         leaving.wait_done().await;
     }
 
-    /// Asks for places until a place is granted. Each pass of the loop asks for a new place. The previous place was void, passed over or lost,
-    /// or other clients made a bounded queue too long first. Ends when a place is granted, on a final failure, or when
+    /// Asks for places until a place is granted. Each pass of the loop asks for a new place. The last one became void, was passed or was lost,
+    /// its draw got no answer, or a queue that a caller bounds grew too long. Ends when a place is granted, on a final failure, or when
     /// nobody wants the place any more (`ensure_wanted`).
     async fn work(&self, doorway_turn: &mut Option<DoorwayTurn>) -> Result<Arc<Hold>, Refused> {
         let mut timeout_factor = 1;
@@ -287,8 +287,8 @@ impl Acquisition {
         most.is_some_and(|most| most < state::turns(item))
     }
 
-    /// Returns the newest `last` of the lock at which the batch may still draw, so that no caller exceeds its limit of the queue
-    /// (`max_waiters`). Without a limit, returns the largest ticket. Returns `None` if the queue is too long or was not seen. The bound is
+    /// Returns the largest `last` of the lock at which the batch may still draw a ticket without breaking any caller's `max_waiters`. Without
+    /// a limit, returns the largest ticket. Returns `None` if the queue is too long or was not seen. The bound is
     /// safe, because each new waiter draws a ticket.
     fn most_drawn(&self, seen: Option<&LockItem>) -> Option<Ticket> {
         let any = Ticket::new(u64::MAX);

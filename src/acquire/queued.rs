@@ -87,8 +87,8 @@ impl Queued {
         }
     }
 
-    /// Waits until the poll is due, a notification asks for one, or another place of this client hands over a lock item. The loop goes on
-    /// after a confirmation, after a question to the place before, and after a renewal of the row that came before the poll was due.
+    /// Waits until the poll is due, a notification asks for one, or another place of this client hands over a lock item. The loop
+    /// repeats after three events: the place before confirmed, the waiter asked that place, or the waiter only renewed its row.
     async fn poll(
         &mut self,
         to: &Acquisition,
@@ -183,7 +183,7 @@ impl Queued {
         place.lock_gone(self.waiter.ticket <= self.waiter.item().watermark)
     }
 
-    /// Makes the ticket void. If the ticket was given a slot before, the place stays in the queue.
+    /// Makes the ticket void. If another client gave the ticket a slot before, the place keeps that slot, or the lock if its turn has come.
     async fn retire(
         &mut self,
         to: &Acquisition,
@@ -207,8 +207,8 @@ impl Queued {
         Ok(act)
     }
 
-    /// Deletes settled rows at once, so that other clients no longer read them, and do not delete them again. If no other client polls,
-    /// collects more rows for one request.
+    /// Deletes settled rows at once, so that other clients no longer read them, and do not delete them again. If every holder and waiter
+    /// of the lock is of this client, collects several rows for one request.
     fn tidy(&mut self, to: &Acquisition) {
         let settled_rows = self.waiter.take_settled_rows();
         if settled_rows.is_empty() {
@@ -260,7 +260,7 @@ impl Queued {
         to.leaves(Departure::of(place, attempt, ticket, seen));
     }
 
-    /// Takes the place apart. The client keeps its settled rows, its open poll and its pace for the places that come later.
+    /// Takes the place apart. The client takes over its settled rows to delete, its open poll to finish, and its pace for later places.
     fn ends(self, to: &Acquisition) -> (Attempt, Ticket, RenewalHistory) {
         let Queued {
             mut waiter,

@@ -1,4 +1,4 @@
-//! A hold that stays in the table though its guard is gone: for as long as its caller wants it to last at least, or as a lease.
+//! The task keeps a hold in the table after its guard is gone: until its shortest time is over, or as a lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use fairlock_protocol::moment::Moment;
 
 impl Acquisition {
     /// Keeps a hold in the table until its shortest time is over. Sends one renewal, whose lease lasts for the rest of that time, and answers
-    /// the caller. Then waits, and returns until when the task may release the hold. Returns the outcome of the turn if the task is not to
-    /// release it: the renewal failed, the hold was no longer this client's, or the client is shut down.
+    /// the caller. Then waits until that time is over, and returns the deadline for the release. Returns the outcome of the turn if the task
+    /// is not to release it: the renewal failed, the hold was no longer this client's, or the client is shut down.
     pub(super) async fn keeps_on(
         &self,
         hold: &Arc<Hold>,
@@ -119,7 +119,7 @@ impl Acquisition {
         Fut: Future<Output = Result<Timed<Write<LockItem>>, Failure>> + Send,
     {
         let policy = self.inner.policy_until(hold.lease_until());
-        // Each turn but the last has seen that the hold moved from the first slot to the sharers, which happens once.
+        // The loop repeats only when a refusal shows that the hold moved from the first slot to the sharers, which happens once.
         loop {
             let before = hold.footing().at;
             let answer = match self.inner.store.retry_renewal(&policy, &write).await {

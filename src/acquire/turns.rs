@@ -103,7 +103,8 @@ impl Acquisition {
     /// - A hold that was lost with a grace is kept in the table until the grace is over.
     /// - A hold that its caller made a lease gets its last write, and stays in the table.
     /// - A hold that was released before its shortest time is kept for the rest of it.
-    /// - Every hold but the lease is released then.
+    /// - The task releases every other hold, and those that it kept for a while. It leaves a hold to its lease if the lease ends with the
+    ///   grace, if the last renewal failed, or if the client is shut down meanwhile.
     ///
     /// All of these are boxed, so that the task does not reserve memory for them all the time.
     async fn finish(
@@ -184,7 +185,7 @@ impl Acquisition {
     }
 
     /// Returns the next hold at the same place. Sends a request in two cases only. It renews a lease of which less than half is left. It sends
-    /// *pass on* if the hold that ends gave out a check of itself, or if a write of its data has no answer. Returns `None` if no caller waits
+    /// *pass on* if the hold that ends was used for a check, or if a write of its data got no answer. Returns `None` if no caller waits
     /// for the lock there, if the place is lost, or if such a request fails.
     async fn next_turn(&mut self, hold: &Hold) -> Option<Hold> {
         let inner = Arc::clone(&self.inner);

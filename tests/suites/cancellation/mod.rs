@@ -33,7 +33,7 @@ use unpolled::{MOMENTS, Stall, Way, is_prompt};
 /// divisor in common. So every scene is played, and every fate in some scene.
 fn brief(client: Client) -> usize {
     match client {
-        Client::Lives | Client::IsOvertaken => 23,
+        Client::Lives | Client::IsOvertaken => 19,
         Client::Dies => 3,
     }
 }
@@ -60,9 +60,12 @@ fn ways_of(scene: &Scene, number: usize) -> &'static [bool] {
 fn play_all(scenes: &[Scene], wait: RecordWait, client: Client) {
     let fates = scenes
         .iter()
-        .flat_map(|scene| Fate::all(client).map(move |fate| (*scene, fate)));
-    let cells = sampled(fates, brief(client)).enumerate();
-    let cells = cells.flat_map(|(number, (scene, fate))| {
+        .enumerate()
+        .flat_map(|(nth, scene)| Fate::all(client).map(move |fate| (nth, *scene, fate)));
+    let cells: Vec<_> = sampled(fates, brief(client)).enumerate().collect();
+    let played: BTreeSet<_> = cells.iter().map(|(_, (nth, ..))| nth).collect();
+    assert_eq!(played.len(), scenes.len(), "scenes that are played");
+    let cells = cells.into_iter().flat_map(|(number, (_, scene, fate))| {
         ways_of(&scene, number).iter().map(move |notifies| Cell {
             scene,
             wait,

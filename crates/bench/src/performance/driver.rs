@@ -8,17 +8,22 @@ use std::thread;
 use fairlock_cli::contention::turn::Turn;
 
 use crate::performance::Done;
+use crate::performance::budget::Budget;
 use crate::performance::run::Run;
 use crate::performance::scene::{FAIRLOCK, Place, Scene};
 
 pub(crate) struct Driver {
     program: PathBuf,
+    /// How long contestants sleep between two attempts that would sleep as their authors chose. `None` if they do.
+    slow_poll_ms: Option<u32>,
 }
 
 impl Driver {
-    pub(crate) fn new() -> Done<Driver> {
-        let program = std::env::current_exe()?;
-        Ok(Driver { program })
+    pub(crate) fn new(budget: &Budget) -> Done<Driver> {
+        Ok(Driver {
+            program: std::env::current_exe()?,
+            slow_poll_ms: budget.is_brief.then_some(50),
+        })
     }
 
     pub(crate) fn runs(&self, scene: Scene, times: usize) -> Done<Vec<Run>> {
@@ -50,6 +55,9 @@ impl Driver {
             .arg("contend")
             .args(scene.flags().iter().flat_map(|flag| flag.split(' ')));
         contend.args(flags).arg("--sent").arg(&sent);
+        if let Some(poll) = self.slow_poll_ms.filter(|_| scene.by.is_slow()) {
+            contend.args(["--poll-ms", &poll.to_string()]);
+        }
         if scene.place == Place::Processes {
             contend.arg("--local").arg(place.path().join("tables"));
         }

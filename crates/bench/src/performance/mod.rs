@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Options) -> Done<()> {
 }
 
 fn measure(budget: &Budget, page: &mut Page) -> Done<()> {
-    let driver = Driver::new()?;
+    let driver = Driver::new(budget)?;
     page.write("machine", &machine::described()?)?;
     let long_queues = queues::measure(budget);
     let by_length = Comparison::by_length(&driver, budget)?;
