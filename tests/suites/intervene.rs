@@ -18,6 +18,7 @@ use fairlock::{
 };
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::{verbs, virtual_time};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -138,29 +139,51 @@ fn a_lease_that_was_broken_is_lost_also_if_a_request_of_its_release_has_no_answe
     });
 }
 
+/// Two callers of one client at one place: the first holds the lock, and the second waits behind it.
+struct Behind {
+    first: LockGuard,
+    second: JoinHandle<LockGuard>,
+    /// Why the second was told that it lost its place, each time.
+    losses: Arc<Mutex<Vec<LossReason>>>,
+}
+
+/// Two tasks of one client that come while another of its tasks is on its way share a place.
+async fn behind_a_hold(lab: &Lab) -> Behind {
+    let (host, other) = (lab.host(), lab.host());
+    let before = acquire(&other).await;
+    let losses = Arc::new(Mutex::new(Vec::new()));
+    let tell = Arc::clone(&losses);
+    let lock = host.locks.fair_lock("a").unwrap();
+    let observed = lock.clone().observed(move |waiting| {
+        tell.lock().unwrap().extend(waiting.place_lost.clone());
+    });
+    let acquires =
+        |lock: FairLock| async move { lock.acquire(RecordWait::Infinite).await.unwrap() };
+    let alone = tokio::spawn(acquires(lock.clone()));
+    let first = tokio::spawn(acquires(lock));
+    let second = tokio::spawn(acquires(observed));
+    lab.wait(2 * SECOND).await;
+    before.release().await.unwrap();
+    alone.await.unwrap().release().await.unwrap();
+    Behind {
+        first: first.await.unwrap(),
+        second,
+        losses,
+    }
+}
+
 /// The process stands still for longer than its lease, and the guard is given back before anything notices that.
 #[test]
 fn a_caller_behind_a_hold_that_was_given_back_too_late_is_told_that_it_lost_its_place() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
-        let before = acquire(&other).await;
-        let losses = Arc::new(Mutex::new(Vec::new()));
-        let tell = Arc::clone(&losses);
-        let lock = host.locks.fair_lock("a").unwrap();
-        let observed = lock.clone().observed(move |waiting| {
-            tell.lock().unwrap().extend(waiting.place_lost.clone());
-        });
-        let acquires = |lock: FairLock| async move { lock.acquire(RecordWait::Infinite).await };
-        let alone = tokio::spawn(acquires(lock.clone()));
-        let first = tokio::spawn(acquires(lock));
-        let second = tokio::spawn(acquires(observed));
-        lab.wait(2 * SECOND).await;
-        before.release().await.unwrap();
-        alone.await.unwrap().unwrap().release().await.unwrap();
-        let first = first.await.unwrap().unwrap();
+        let Behind {
+            first,
+            second,
+            losses,
+        } = behind_a_hold(&lab).await;
         tokio::join!(biased; tokio::time::advance(60 * SECOND), async { drop(first) });
-        second.await.unwrap().unwrap().release().await.unwrap();
+        second.await.unwrap().release().await.unwrap();
         assert_eq!(*losses.lock().unwrap(), [LossReason::Expired]);
     });
 }
@@ -344,41 +367,27 @@ fn a_waiter_is_told_that_it_lost_its_place() {
     }
 }
 
-/// Two tasks of one client that come while another of its tasks is on its way share a place, and the first of them holds the lock by it.
 #[test]
 fn a_caller_behind_a_hold_of_its_client_is_told_why_it_lost_its_place() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let (host, other, ops) = (lab.host(), lab.host(), operator(&lab));
-        let before = acquire(&other).await;
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let tell = Arc::clone(&told);
-        let lock = host.locks.fair_lock("a").unwrap();
-        let observed = lock.clone().observed(move |waiting| {
-            let lost = waiting.place_lost.as_ref().map(ToString::to_string);
-            tell.lock().unwrap().push(lost);
-        });
-        let acquires = |lock: FairLock| async move { lock.acquire(RecordWait::Infinite).await };
-        let alone = tokio::spawn(acquires(lock.clone()));
-        let first = tokio::spawn(acquires(lock));
-        let second = tokio::spawn(acquires(observed));
-        lab.wait(2 * SECOND).await;
-        before.release().await.unwrap();
-        alone.await.unwrap().unwrap().release().await.unwrap();
-        let first = first.await.unwrap().unwrap();
+        let ops = operator(&lab);
+        let Behind {
+            first,
+            second,
+            losses,
+        } = behind_a_hold(&lab).await;
         let seen = holder(&ops.locks).await;
         let outcome = ops.locks.break_hold("a", &seen, "a deployment").await;
         assert_eq!(next_of(&outcome.unwrap()), None);
         let lost = first.lost().await.reason;
         assert!(matches!(lost, LossReason::Broken { .. }), "{lost}");
         drop(first);
-        second.await.unwrap().unwrap().release().await.unwrap();
-        let losses: Vec<_> = told.lock().unwrap().iter().flatten().cloned().collect();
-        assert_eq!(losses.len(), 1, "{told:?}");
-        assert!(
-            losses[0].contains("ops@desk broke it: a deployment"),
-            "{losses:?}"
-        );
+        second.await.unwrap().release().await.unwrap();
+        let losses = losses.lock().unwrap().clone();
+        assert_eq!(losses.len(), 1, "{losses:?}");
+        let told = losses[0].to_string();
+        assert!(told.contains("ops@desk broke it: a deployment"), "{told}");
     });
 }
 

@@ -436,19 +436,18 @@ impl Turn {
     /// Passes on the signals that came before the command ran, also those of the terminal: otherwise they would be lost.
     fn pass_on_earlier(&mut self, started: Duration) {
         for caught in heard(&mut self.signals) {
-            if caught.at >= started {
-                self.pass_on(caught);
-            } else {
-                self.is_interrupted |= caught.is_key(SIGINT);
-                self.supervisor_handle.tell(&Order::Signal(caught.number));
-            }
+            self.pass_on_unless(caught, |caught| caught.at >= started && has_come(caught));
         }
     }
 
     /// Passes a signal on to the command, unless the command has received it already: the terminal signals the whole group.
     fn pass_on(&mut self, caught: Caught) {
+        self.pass_on_unless(caught, has_come);
+    }
+
+    fn pass_on_unless(&mut self, caught: Caught, has_come: impl Fn(Caught) -> bool) {
         self.is_interrupted |= caught.is_key(SIGINT);
-        if !caught.is_everybodys() && !came_from_the_command(caught) {
+        if !has_come(caught) {
             self.supervisor_handle.tell(&Order::Signal(caught.number));
         }
     }
@@ -557,9 +556,10 @@ impl Turn {
     }
 }
 
-/// Whether a descendant sent a signal. It knows the group and not this process, so it has signalled the group, itself included.
-fn came_from_the_command(caught: Caught) -> bool {
-    caught.sender.is_some_and(process_tree::is_member)
+/// Whether a signal has come to the running command too. A descendant that sends one knows the group and not this process, so it has signalled
+/// the group, itself included.
+fn has_come(caught: Caught) -> bool {
+    caught.is_everybodys() || caught.sender.is_some_and(process_tree::is_member)
 }
 
 /// Why a lock was not released.
