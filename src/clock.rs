@@ -48,6 +48,9 @@ enum Source {
 /// The longest nap on the system clock, because timers stop while the machine sleeps and leases do not.
 const MAX_NAP: Duration = Duration::from_secs(1);
 
+/// By how much the runtime's timer may be late: it rounds up to milliseconds, and so does the system call that waits.
+const TIMER_GRAIN: Duration = Duration::from_millis(2);
+
 /// The longest nap on a test's clock, so that a wait without end does not overflow its arithmetic.
 const MAX_TEST_NAP: Duration = Duration::from_secs(24 * 3600);
 
@@ -152,6 +155,28 @@ impl Clock {
         }
     }
 
+    /// Sleeps until `then`, to a tenth of a millisecond where `sleep_until` may be two milliseconds late. It costs a thread of the runtime
+    /// for up to two milliseconds, so it is for the few sleeps on which a handoff waits. Cancel safe.
+    pub(crate) async fn sleep_closely_until(&self, then: Moment) {
+        let left = |clock: &Clock| then.since(clock.now());
+        self.sleep(left(self).saturating_sub(TIMER_GRAIN)).await;
+        let left = left(self).min(TIMER_GRAIN);
+        if matches!(self.0, Source::System) && !left.is_zero() {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the thread is one for blocking, and ends by itself"
+            )]
+            let nap = tokio::task::spawn_blocking(move || std::thread::sleep(left));
+            tokio::select! {
+                biased;
+                // A runtime that shuts down starts no thread. The timer below ends the sleep then.
+                Ok(()) = nap => {}
+                () = tokio::time::sleep(left) => {}
+            }
+        }
+        self.sleep_until(then).await;
+    }
+
     /// Sleeps until `then` where a runtime counts the time, and for ever outside of a runtime. Cancel safe.
     pub(crate) async fn sleep_until_if_counted(&self, then: Moment) {
         match Handle::try_current() {
@@ -224,5 +249,29 @@ fn since_boot() -> Duration {
     #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
     {
         Duration::ZERO
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::runtime::Builder;
+
+    /// A runtime with one thread for blocking, which is busy for `busy`: a close sleep ends by the timer there.
+    #[test]
+    fn a_close_sleep_ends_no_earlier_than_asked_whether_or_not_there_is_a_thread_for_it() {
+        for busy in [Duration::ZERO, Duration::from_millis(100)] {
+            let mut builder = Builder::new_current_thread();
+            let runtime = builder.enable_time().max_blocking_threads(1).build();
+            let runtime = runtime.unwrap_or_else(|error| panic!("no runtime: {error}"));
+            #[expect(clippy::disallowed_methods, reason = "this is what keeps it busy")]
+            drop(runtime.spawn_blocking(move || std::thread::sleep(busy)));
+            let clock = Clock::system();
+            for micros in [0, 1, 300, 2000, 5000] {
+                let then = clock.now() + Duration::from_micros(micros);
+                runtime.block_on(clock.sleep_closely_until(then));
+                assert!(clock.now() >= then, "{micros}");
+            }
+        }
     }
 }

@@ -60,7 +60,13 @@ impl Inbox {
         };
         // What was confirmed is no longer so once there is news.
         mail.is_confirmed = news.is_none();
-        mail.news = news.map(|news| (news, now)).or(mail.news);
+        mail.news = match (mail.news, news) {
+            // Of releases the first counts: otherwise repeated ones would put the poll off.
+            (Some((News::Releasing, first)), Some(News::Releasing)) => {
+                Some((News::Releasing, first))
+            }
+            (known, news) => news.map(|news| (news, now)).or(known),
+        };
         drop(mail);
         self.arrived.notify_one();
         None
@@ -164,5 +170,28 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Otherwise a storm of them would put off the poll that heeds the first one, for ever.
+    #[test]
+    fn of_releases_that_wait_for_one_poll_the_first_counts_and_a_change_counts_more() {
+        let inbox = Inbox::default();
+        let at = |ms| Moment(Duration::from_millis(ms));
+        for ms in [5, 6, 7] {
+            inbox.receive(Kind::Releasing, at(ms));
+        }
+        assert_eq!(inbox.mail().news, Some((News::Releasing, at(5))));
+        inbox.receive(Kind::Confirm, at(8));
+        assert_eq!(inbox.mail().news, Some((News::Releasing, at(5))));
+        inbox.receive(Kind::Changed, at(9));
+        assert_eq!(inbox.mail().news, Some((News::Changed, at(9))));
+        inbox.receive(Kind::Releasing, at(10));
+        assert_eq!(inbox.mail().news, Some((News::Releasing, at(10))));
     }
 }

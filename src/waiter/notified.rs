@@ -19,6 +19,8 @@ use fairlock_protocol::ticket::Ticket;
 
 /// This many notifications in a row may bring nothing. After each further one, the waiter heeds none for twice as long.
 const FALSE_ALARMS: u32 = 3;
+/// After this many in a row, a release that is told gets one poll, and no second one.
+const CREDIBLE_ALARMS: u32 = 2;
 /// At the longest, a waiter heeds no notification for 32 times the longest time between two polls.
 const MAX_DOUBLINGS: u32 = 5;
 
@@ -110,6 +112,9 @@ impl Waiter {
     /// or `None` if it is time to poll.
     pub(crate) fn asks_first(&mut self) -> Option<Duration> {
         let now = self.store.now();
+        if let Some(wait) = self.until_release_shows(now) {
+            return Some(wait);
+        }
         let polls_again = std::mem::take(&mut self.path.polls_again);
         let is_alive = |before| self.judge(EntryLocation::LockItem, before) == Occupant::Alive;
         let may_ask = !polls_again
@@ -125,6 +130,14 @@ impl Waiter {
         // The next answer to this one may say that the path works again.
         self.asks();
         None
+    }
+
+    /// How long to wait for the poll for a release that was told: a poll that is sent now would come too early, and hold up that one.
+    fn until_release_shows(&self, now: Moment) -> Option<Duration> {
+        let news = self.attempt.registration()?.news();
+        let (_, arrived) = news.filter(|(news, _)| *news == News::Releasing)?;
+        let due = arrived + self.pace.lateness();
+        (self.path.heeds_from <= now && now < due).then(|| due.since(now))
     }
 
     /// Whether the last subscription was confirmed.
@@ -180,7 +193,7 @@ impl Waiter {
                 tokio::select! {
                     biased;
                     () = registration.arrival() => {}
-                    () = clock.sleep_until(due.max(heeds_from)) => {
+                    () = clock.sleep_closely_until(due.max(heeds_from)) => {
                         if let Some(news) = registration.take_news() {
                             return Notified::Poll(news);
                         }
@@ -192,7 +205,8 @@ impl Waiter {
 
     /// The next poll is because of a notification. Returns the place before this one, as it was seen until then.
     pub(crate) fn heeds(&mut self, news: News) -> Option<(Nonce, Ticket)> {
-        self.path.expects_release = news == News::Releasing;
+        self.path.expects_release =
+            news == News::Releasing && self.path.false_alarms < CREDIBLE_ALARMS;
         self.place_before()
     }
 
@@ -203,14 +217,15 @@ impl Waiter {
             Some(ItemPosition::Successor(..)) | None => self.place_before() != before,
         };
         self.path.expects_release = false;
-        if news == News::Releasing && is_moved {
-            self.pace.released(0);
-        }
-        self.path.early = u32::from(news == News::Releasing && !is_moved);
+        let early = std::mem::take(&mut self.path.early);
         if is_moved {
+            if news == News::Releasing || early > 0 {
+                self.pace.released(early);
+            }
             self.path.false_alarms = 0;
             return;
         }
+        self.path.early = u32::from(news == News::Releasing);
         self.path.false_alarms += 1;
         self.path.polls_again = news == News::Releasing && self.path.false_alarms == 1;
         if let Some(more) = self.path.false_alarms.checked_sub(FALSE_ALARMS) {

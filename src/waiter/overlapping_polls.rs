@@ -68,7 +68,7 @@ impl Waiter {
         tokio::select! {
             biased;
             answer = &mut sent.answer => return answer,
-            () = clock.sleep(next.since(self.store.now())) => {}
+            () = clock.sleep_closely_until(next) => {}
         }
         let Sent { at, answer } = self.send();
         match future::select(sent.answer, answer).await {
