@@ -162,8 +162,9 @@ fn a_hold_at_a_terminal_ends_by_ctrl_d_and_by_ctrl_c() {
     for key in [CTRL_D, CTRL_C] {
         let mut terminal = Terminal::new();
         terminal.type_in("fairlock hold --local l.db a");
-        // A ticket counts from the time in microseconds.
-        terminal.expect("1");
+        // A ticket counts from the time in microseconds, so it has more digits than any place in the queue. It is shown once keys are heard.
+        let is_number = |word: &str| word.len() >= 16 && word.bytes().all(|it| it.is_ascii_digit());
+        while !terminal.expect("\n").split_whitespace().any(is_number) {}
         until("a holder", || terminal.home.code(IS_FREE) == Some(75));
         terminal.keys(key);
         assert_eq!(terminal.prompt().1, 0);
