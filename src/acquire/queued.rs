@@ -87,8 +87,8 @@ impl Queued {
         }
     }
 
-    /// Waits until the poll is due, a notification asks for one, or another place of this client hands over a lock item. The loop
-    /// repeats after three events: the place before confirmed, the waiter asked that place, or the waiter only renewed its row.
+    /// Waits until the poll is due, a notification asks for one, or another place of this client hands over a lock item. The loop repeats
+    /// if the place before confirmed that it is there, if the waiter has just asked it, or if the waiter only renewed its row.
     async fn poll(
         &mut self,
         to: &Acquisition,
@@ -131,15 +131,17 @@ impl Queued {
             if polled.is_none() {
                 return Ok(self.lock_gone(place));
             }
+            // Only the row was renewed, which was due. A poll for a notification follows.
+            if waiter.is_spent {
+                span = news.map_or_else(|| waiter.until_due_poll(), |_| Duration::ZERO);
+                self.shows(to)?;
+                continue;
+            }
             match news {
                 Some(news) => waiter.was_notified(news, before),
                 None => waiter.has_polled(was_queued),
             }
-            if !waiter.is_spent {
-                return Ok(place.polled());
-            }
-            span = waiter.until_due_poll();
-            self.shows(to)?;
+            return Ok(place.polled());
         }
     }
 

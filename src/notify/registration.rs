@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -27,8 +28,11 @@ struct Mail {
     is_confirmed: bool,
     /// The place has sent what ends it, so it confirms nothing any more.
     is_leaving: bool,
-    /// The newest of what says that it is time to poll, and when it arrived.
-    news: Option<(News, Moment)>,
+    /// When the place before told that it has sent its release. Of several that wait for one poll the first counts: otherwise a storm of
+    /// them would put the poll off.
+    releasing: Option<Moment>,
+    /// When something said that the table shows a change.
+    changed: Option<Moment>,
 }
 
 /// Says that it is time to poll.
@@ -36,15 +40,15 @@ struct Mail {
 pub(crate) enum News {
     /// The place before has sent its release, which the table may not show yet.
     Releasing,
-    /// The table shows something that concerns the place.
-    Changed,
+    /// The table shows something that concerns the place. If a release was told and not polled for before that, it came so much later.
+    Changed { after: Option<Duration> },
 }
 
 impl Inbox {
     /// Takes in a notification. Returns the subscriber to whom to confirm that the place is there.
     pub(super) fn receive(&self, kind: Kind, now: Moment) -> Option<(Arc<str>, PlaceKey)> {
         let mut mail = self.mail();
-        let news = match kind {
+        match kind {
             Kind::Subscribe { from, address } => {
                 let address: Arc<str> = address.into();
                 mail.subscribers.retain(|(known, _)| *known != from);
@@ -54,22 +58,37 @@ impl Inbox {
                 }
                 return (!mail.is_leaving).then_some((address, from));
             }
-            Kind::Confirm => None,
-            Kind::Releasing => Some(News::Releasing),
-            Kind::Changed => Some(News::Changed),
-        };
-        // What was confirmed is no longer so once there is news.
-        mail.is_confirmed = news.is_none();
-        mail.news = match (mail.news, news) {
-            // Of releases the first counts: otherwise repeated ones would put the poll off.
-            (Some((News::Releasing, first)), Some(News::Releasing)) => {
-                Some((News::Releasing, first))
+            Kind::Confirm => mail.is_confirmed = true,
+            // What was confirmed is no longer so once there is news.
+            Kind::Releasing => {
+                mail.releasing.get_or_insert(now);
+                mail.is_confirmed = false;
             }
-            (known, news) => news.map(|news| (news, now)).or(known),
-        };
+            Kind::Changed => {
+                mail.changed.get_or_insert(now);
+                mail.is_confirmed = false;
+            }
+        }
         drop(mail);
         self.arrived.notify_one();
         None
+    }
+
+    fn poll_due(&self, lateness: Duration) -> Option<Moment> {
+        let mail = self.mail();
+        let found = mail.releasing.map(|told| told + lateness);
+        mail.changed.into_iter().chain(found).min()
+    }
+
+    /// A change that arrived after a release speaks for both. A release that was told after a change has a poll of its own.
+    fn take_news(&self) -> Option<News> {
+        let mut mail = self.mail();
+        let Some(changed) = mail.changed.take() else {
+            return mail.releasing.take().map(|_| News::Releasing);
+        };
+        let told = mail.releasing.take_if(|told| *told <= changed);
+        let after = told.map(|told| changed.since(told));
+        Some(News::Changed { after })
     }
 
     fn mail(&self) -> MutexGuard<'_, Mail> {
@@ -112,14 +131,14 @@ impl Registration {
         self.inbox.mail().is_confirmed
     }
 
-    /// What says that it is time to poll, and when it arrived.
-    pub(crate) fn news(&self) -> Option<(News, Moment)> {
-        self.inbox.mail().news
+    /// When to poll because of what has arrived, if a poll finds a release `lateness` after it was told.
+    pub(crate) fn poll_due(&self, lateness: Duration) -> Option<Moment> {
+        self.inbox.poll_due(lateness)
     }
 
     /// Takes what says that it is time to poll.
     pub(crate) fn take_news(&self) -> Option<News> {
-        Some(self.inbox.mail().news.take()?.0)
+        self.inbox.take_news()
     }
 
     /// The place has sent, or is about to send, what ends it. From now on it confirms no subscription, so places behind it poll.
@@ -176,22 +195,46 @@ impl Drop for Registration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+
+    fn at(ms: u64) -> Moment {
+        Moment(Duration::from_millis(ms))
+    }
+
+    fn received(news: &[(Kind, u64)]) -> Inbox {
+        let inbox = Inbox::default();
+        for (kind, ms) in news {
+            inbox.receive(kind.clone(), at(*ms));
+        }
+        inbox
+    }
 
     /// Otherwise a storm of them would put off the poll that heeds the first one, for ever.
     #[test]
-    fn of_releases_that_wait_for_one_poll_the_first_counts_and_a_change_counts_more() {
-        let inbox = Inbox::default();
-        let at = |ms| Moment(Duration::from_millis(ms));
-        for ms in [5, 6, 7] {
-            inbox.receive(Kind::Releasing, at(ms));
-        }
-        assert_eq!(inbox.mail().news, Some((News::Releasing, at(5))));
-        inbox.receive(Kind::Confirm, at(8));
-        assert_eq!(inbox.mail().news, Some((News::Releasing, at(5))));
-        inbox.receive(Kind::Changed, at(9));
-        assert_eq!(inbox.mail().news, Some((News::Changed, at(9))));
-        inbox.receive(Kind::Releasing, at(10));
-        assert_eq!(inbox.mail().news, Some((News::Releasing, at(10))));
+    fn of_releases_that_wait_for_one_poll_the_first_counts() {
+        let told = [5, 6, 7].map(|ms| (Kind::Releasing, ms));
+        let inbox = received(&told);
+        assert_eq!(inbox.poll_due(Duration::from_millis(3)), Some(at(8)));
+        assert_eq!(inbox.take_news(), Some(News::Releasing));
+        assert_eq!(inbox.take_news(), None);
+    }
+
+    #[test]
+    fn a_change_after_a_release_speaks_for_both_and_says_how_much_later_it_came() {
+        let inbox = received(&[(Kind::Releasing, 5), (Kind::Confirm, 6), (Kind::Changed, 9)]);
+        assert_eq!(inbox.poll_due(Duration::from_millis(20)), Some(at(9)));
+        let after = Some(Duration::from_millis(4));
+        assert_eq!(inbox.take_news(), Some(News::Changed { after }));
+        assert_eq!(inbox.poll_due(Duration::ZERO), None);
+    }
+
+    /// Neither takes the other's poll away.
+    #[test]
+    fn a_change_before_a_release_is_polled_for_at_once_and_the_release_at_its_time() {
+        let inbox = received(&[(Kind::Changed, 5), (Kind::Releasing, 6)]);
+        let lateness = Duration::from_millis(20);
+        assert_eq!(inbox.poll_due(lateness), Some(at(5)));
+        assert_eq!(inbox.take_news(), Some(News::Changed { after: None }));
+        assert_eq!(inbox.poll_due(lateness), Some(at(26)));
+        assert_eq!(inbox.take_news(), Some(News::Releasing));
     }
 }

@@ -21,6 +21,8 @@ use fairlock_protocol::ticket::Ticket;
 const FALSE_ALARMS: u32 = 3;
 /// After this many in a row, a release that is told gets one poll, and no second one.
 const CREDIBLE_ALARMS: u32 = 2;
+/// A release that was told, and that no poll finds for so many round trips, was none.
+const ROUND_TRIPS_TO_FIND: u32 = 4;
 /// At the longest, a waiter heeds no notification for 32 times the longest time between two polls.
 const MAX_DOUBLINGS: u32 = 5;
 
@@ -39,8 +41,18 @@ pub(super) struct Path {
     pub(super) expects_release: bool,
     /// The last notification came before the table showed what it was about: one more poll follows at once.
     polls_again: bool,
-    /// How many polls came too early for a release that was told. It counts once a poll finds the release: a forged notification teaches
-    /// nothing.
+    unfound: Option<Unfound>,
+}
+
+/// A release that was told, and that no poll has found yet. It teaches something once a poll finds it, and is forgotten after a while: a
+/// forged notification teaches nothing.
+#[derive(Clone, Copy, Debug)]
+struct Unfound {
+    /// The place that told.
+    before: (Nonce, Ticket),
+    /// When the first poll for it was answered.
+    since: Moment,
+    /// How many polls came too early for it.
     early: u32,
 }
 
@@ -112,10 +124,10 @@ impl Waiter {
     /// or `None` if it is time to poll.
     pub(crate) fn asks_first(&mut self) -> Option<Duration> {
         let now = self.store.now();
+        let polls_again = std::mem::take(&mut self.path.polls_again);
         if let Some(wait) = self.until_release_shows(now) {
             return Some(wait);
         }
-        let polls_again = std::mem::take(&mut self.path.polls_again);
         let is_alive = |before| self.judge(EntryLocation::LockItem, before) == Occupant::Alive;
         let may_ask = !polls_again
             && self.is_path_trusted()
@@ -134,9 +146,10 @@ impl Waiter {
 
     /// How long to wait for the poll for a release that was told: a poll that is sent now would come too early, and hold up that one.
     fn until_release_shows(&self, now: Moment) -> Option<Duration> {
-        let news = self.attempt.registration()?.news();
-        let (_, arrived) = news.filter(|(news, _)| *news == News::Releasing)?;
-        let due = arrived + self.pace.lateness();
+        let due = self
+            .attempt
+            .registration()?
+            .poll_due(self.pace.lateness())?;
         (self.path.heeds_from <= now && now < due).then(|| due.since(now))
     }
 
@@ -148,7 +161,7 @@ impl Waiter {
 
     /// Whether notifications say when to poll: the place before is there, or has told that it is being released.
     pub(super) fn is_told(&self) -> bool {
-        self.is_path_trusted() || self.path.early > 0
+        self.is_path_trusted() || self.unfound().is_some()
     }
 
     /// Whether another waiter's notification says when this one has a slot.
@@ -176,17 +189,12 @@ impl Waiter {
             let Some(registration) = registration else {
                 return std::future::pending().await;
             };
-            // Each turn of the loop is an arrival.
+            // Each pass of the loop is an arrival.
             loop {
                 if asked.is_some() && registration.is_confirmed() {
                     return Notified::Confirmed;
                 }
-                let due = match registration.news() {
-                    Some((News::Releasing, arrived)) => Some(arrived + lateness),
-                    Some((News::Changed, arrived)) => Some(arrived),
-                    None => None,
-                };
-                let Some(due) = due else {
+                let Some(due) = registration.poll_due(lateness) else {
                     registration.arrival().await;
                     continue;
                 };
@@ -216,16 +224,25 @@ impl Waiter {
             Some(ItemPosition::Has(..)) => true,
             Some(ItemPosition::Successor(..)) | None => self.place_before() != before,
         };
-        self.path.expects_release = false;
-        let early = std::mem::take(&mut self.path.early);
+        let unfound = self.unfound().filter(|it| Some(it.before) == before);
+        (self.path.unfound, self.path.expects_release) = (None, false);
         if is_moved {
-            if news == News::Releasing || early > 0 {
-                self.pace.released(early);
+            match (unfound, news) {
+                (Some(unfound), _) => self.pace.released(unfound.early),
+                (None, News::Releasing) => self.pace.released(0),
+                (None, News::Changed { after: Some(span) }) => self.pace.released_within(span),
+                (None, News::Changed { after: None }) => {}
             }
             self.path.false_alarms = 0;
             return;
         }
-        self.path.early = u32::from(news == News::Releasing);
+        let told = before.filter(|_| news == News::Releasing);
+        let since = self.store.now();
+        self.path.unfound = told.map(|before| Unfound {
+            before,
+            since,
+            early: 1,
+        });
         self.path.false_alarms += 1;
         self.path.polls_again = news == News::Releasing && self.path.false_alarms == 1;
         if let Some(more) = self.path.false_alarms.checked_sub(FALSE_ALARMS) {
@@ -241,14 +258,23 @@ impl Waiter {
             // The waiter that gave this one its slot has not notified it, or the notification is lost.
             self.pace.path_is(false);
         }
-        if self.path.early == 0 {
-            return;
-        }
-        if self.place_before() == self.path.before {
-            self.path.early += 1;
-        } else {
-            self.pace.released(std::mem::take(&mut self.path.early));
-        }
+        self.path.unfound = match self.unfound() {
+            Some(unfound) if self.place_before() == Some(unfound.before) => Some(Unfound {
+                early: unfound.early + 1,
+                ..unfound
+            }),
+            Some(unfound) => {
+                self.pace.released(unfound.early);
+                None
+            }
+            None => None,
+        };
+    }
+
+    fn unfound(&self) -> Option<Unfound> {
+        let spoils = self.pace.round_trip() * ROUND_TRIPS_TO_FIND;
+        let is_recent = |it: &Unfound| self.store.now().since(it.since) <= spoils;
+        self.path.unfound.filter(is_recent)
     }
 
     fn place_before(&self) -> Option<(Nonce, Ticket)> {

@@ -161,6 +161,18 @@ impl Post {
         }
     }
 
+    /// A forger tells this to every place of which it has overheard the key.
+    pub fn forges(&self, kind: &Kind) {
+        let mut state = self.state();
+        for (to, address) in state.overheard.clone() {
+            let datagram = Notification {
+                to,
+                kind: kind.clone(),
+            };
+            state.send(&address, &datagram.datagram());
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

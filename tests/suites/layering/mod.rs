@@ -136,7 +136,7 @@ const DOORS: [(&str, &[&str]); 13] = [
         &["background", "blocking", "client", "clock", "client_state"],
     ),
     ("tokio::spawn", &[]),
-    ("tokio::task", &["blocking", "clock", "notify"]),
+    ("tokio::task", &["blocking", "notify"]),
     ("tokio::time", &["clock"]),
     ("tokio_util::context", &[]),
     ("tokio_util::task", &[]),
@@ -147,7 +147,14 @@ const DOORS: [(&str, &[&str]); 13] = [
 const METHODS: [(&str, &[&str]); 4] = [
     (
         ".spawn(",
-        &["background", "acquire", "blocking", "client_state", "sweep"],
+        &[
+            "background",
+            "acquire",
+            "blocking",
+            "client_state",
+            "clock",
+            "sweep",
+        ],
     ),
     (".spawn_blocking(", &[]),
     (".spawn_local(", &[]),

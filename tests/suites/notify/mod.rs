@@ -13,6 +13,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, Faults, Latency, Network, When};
 use fairlock::{LockClient, Notifier, RandomSource, RecordWait};
+use fairlock_protocol::notification::Kind;
 use fairlock_testkit::datagram_network::{Post, PostBox, PostFaults};
 use fairlock_testkit::effort::{sampled, sized};
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
@@ -450,6 +451,66 @@ fn a_storm_of_forged_notifications_costs_no_more_than_polling_and_nobody_its_tur
             );
             let counts = successor.locks.notification_counts().unwrap();
             assert!(counts.dropped > 1000, "{counts:?}");
+        }
+    });
+}
+
+/// A holder and a waiter behind it, far from the table: 160 ms to and fro.
+async fn two_far_away(lab: &Lab, post: &Post) -> [Host; 2] {
+    let hosts = [notified(lab, post), notified(lab, post)];
+    for host in &hosts {
+        host.network.set_faults(Faults {
+            round_trip: Latency::Constant(FAR),
+            ..Faults::default()
+        });
+    }
+    hosts
+}
+
+/// Sixteen times as far as the others, so that the clock of a test, which counts milliseconds, sees a sixteenth of it.
+const FAR: Duration = Duration::from_millis(160);
+
+/// The second one comes while the poll for the first is under way, and is to be polled for when that poll is answered, or just after.
+#[test]
+fn a_release_that_is_told_again_at_any_moment_of_its_poll_keeps_no_processor_busy() {
+    for after in (140..=200).step_by(3).map(Duration::from_millis) {
+        virtual_time(async {
+            let (lab, post) = (Lab::new().await, Post::seeded(13));
+            let [holder, successor] = two_far_away(&lab, &post).await;
+            let guard = acquire(&holder).await;
+            let waiting = waits(&lab, &successor).await;
+            lab.wait(4 * SECOND).await;
+            let before = successor.network.counts().requests();
+            post.forges(&Kind::Releasing);
+            lab.wait(after).await;
+            post.forges(&Kind::Releasing);
+            lab.wait(SECOND).await;
+            let polls = successor.network.counts().requests() - before;
+            assert!((2..=6).contains(&polls), "{polls} after {after:?}");
+            guard.release().await.unwrap();
+            drop(waiting.await.unwrap());
+        });
+    }
+}
+
+#[test]
+fn a_forged_release_in_the_middle_of_each_hold_teaches_nothing_of_the_true_ones() {
+    virtual_time(async {
+        let (lab, post) = (Lab::new().await, Post::seeded(14));
+        let [mut holder, mut successor] = two_far_away(&lab, &post).await;
+        let mut guard = acquire(&holder).await;
+        for turn in 0..24 {
+            let waiting = waits(&lab, &successor).await;
+            lab.wait(4 * SECOND).await;
+            post.forges(&Kind::Releasing);
+            lab.wait(4 * SECOND).await;
+            let released = Instant::now();
+            let release = async { guard.release().await.unwrap() };
+            let (next, ()) = tokio::join!(waiting, release);
+            let handoff = released.elapsed().div_duration_f64(FAR);
+            assert!(handoff <= 1.3, "turn {turn}: {handoff:.2} round trips");
+            guard = next.unwrap();
+            std::mem::swap(&mut holder, &mut successor);
         }
     });
 }

@@ -29,4 +29,9 @@ impl ReleaseLateness {
             _ => lateness + (round_trip / 4).max(lateness / 2),
         });
     }
+
+    /// Takes in that the release was found `span` after it was told.
+    pub(super) fn shorten_to(&mut self, span: Duration, round_trip: Duration) {
+        self.0 = Some(self.beyond(round_trip).min(span));
+    }
 }

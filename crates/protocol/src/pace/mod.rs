@@ -223,6 +223,11 @@ impl PollSchedule {
         self.lateness.learn(early, self.round_trip);
     }
 
+    /// Takes in that a release that was told has been found `span` after it was told, before any poll was due for it.
+    pub fn released_within(&mut self, span: Duration) {
+        self.lateness.shorten_to(span, self.round_trip);
+    }
+
     /// How long after the poll for a release that was told another one is sent. It finds the release if the first one came too early.
     pub fn second_poll(&self) -> Duration {
         (self.round_trip / 4).max(self.shortest)

@@ -8,6 +8,8 @@
 //! - It bounds the removal of idle locks.
 //! - It tells people since when DynamoDB has not answered.
 
+mod close_timer;
+
 use std::future::pending;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -155,22 +157,16 @@ impl Clock {
         }
     }
 
-    /// Sleeps until `then`, to a tenth of a millisecond where `sleep_until` may be two milliseconds late. It costs a thread of the runtime
-    /// for up to two milliseconds, so it is for the few sleeps on which a handoff waits. Cancel safe.
+    /// Sleeps until `then`, to a tenth of a millisecond where `sleep_until` may be two milliseconds late. For the sleeps on which a handoff
+    /// waits. Cancel safe.
     pub(crate) async fn sleep_closely_until(&self, then: Moment) {
         let left = |clock: &Clock| then.since(clock.now());
         self.sleep(left(self).saturating_sub(TIMER_GRAIN)).await;
         let left = left(self).min(TIMER_GRAIN);
         if matches!(self.0, Source::System) && !left.is_zero() {
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "the thread is one for blocking, and ends by itself"
-            )]
-            let nap = tokio::task::spawn_blocking(move || std::thread::sleep(left));
             tokio::select! {
                 biased;
-                // A runtime that shuts down starts no thread. The timer below ends the sleep then.
-                Ok(()) = nap => {}
+                Ok(()) = close_timer::alarm(left) => {}
                 () = tokio::time::sleep(left) => {}
             }
         }
@@ -255,23 +251,30 @@ fn since_boot() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::runtime::Builder;
 
-    /// A runtime with one thread for blocking, which is busy for `busy`: a close sleep ends by the timer there.
-    #[test]
-    fn a_close_sleep_ends_no_earlier_than_asked_whether_or_not_there_is_a_thread_for_it() {
-        for busy in [Duration::ZERO, Duration::from_millis(100)] {
-            let mut builder = Builder::new_current_thread();
-            let runtime = builder.enable_time().max_blocking_threads(1).build();
-            let runtime = runtime.unwrap_or_else(|error| panic!("no runtime: {error}"));
-            #[expect(clippy::disallowed_methods, reason = "this is what keeps it busy")]
-            drop(runtime.spawn_blocking(move || std::thread::sleep(busy)));
-            let clock = Clock::system();
-            for micros in [0, 1, 300, 2000, 5000] {
-                let then = clock.now() + Duration::from_micros(micros);
-                runtime.block_on(clock.sleep_closely_until(then));
-                assert!(clock.now() >= then, "{micros}");
-            }
+    #[tokio::test]
+    async fn a_close_sleep_ends_no_earlier_than_asked() {
+        let clock = Clock::system();
+        for micros in [0, 1, 300, 2000, 5000] {
+            let then = clock.now() + Duration::from_micros(micros);
+            clock.sleep_closely_until(then).await;
+            assert!(clock.now() >= then, "{micros}");
         }
+    }
+
+    #[tokio::test]
+    async fn alarms_are_told_in_their_order_and_one_that_nobody_waits_for_holds_up_none() {
+        let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+        drop(close_timer::alarm(Duration::from_micros(500)));
+        let waits = [3, 1, 2].map(|ms| {
+            let (alarm, told) = (close_timer::alarm(Duration::from_millis(ms)), told.clone());
+            async move {
+                alarm.await.unwrap();
+                told.send(ms).unwrap();
+            }
+        });
+        futures::future::join_all(waits).await;
+        let order = [heard.recv().await, heard.recv().await, heard.recv().await];
+        assert_eq!(order, [Some(1), Some(2), Some(3)]);
     }
 }
