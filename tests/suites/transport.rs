@@ -13,7 +13,7 @@ use fairlock::{Change, Error, RecordWait, UpdateError};
 use fairlock_testkit::effort::sampled;
 use fairlock_testkit::real_time;
 use fairlock_testkit::wire::Wire;
-use fairlock_testkit::wire::place::{Place, TIMEOUT};
+use fairlock_testkit::wire::served_engine::{ServedEngine, TIMEOUT};
 use fairlock_testkit::wire::server::{Blow, End, Part};
 
 /// The clause by which a request is recognised.
@@ -40,15 +40,15 @@ fn blows() -> impl Iterator<Item = Blow> {
 }
 
 /// Plays a cell for each blow, and prints the cell, so that a failure names it.
-fn each<F: Future<Output = ()>>(wire: Wire, play: impl Fn(Place, Blow) -> F) {
+fn each<F: Future<Output = ()>>(wire: Wire, play: impl Fn(ServedEngine, Blow) -> F) {
     for blow in blows() {
         println!("{wire:?}, {blow:?}");
-        real_time(async { play(Place::new(wire).await, blow).await });
+        real_time(async { play(ServedEngine::new(wire).await, blow).await });
     }
 }
 
 /// A turn in which one request meets a blow. The caller gets its lock and releases it, and nothing is left.
-async fn turn(place: Place, blow: Blow, clause: &'static str) {
+async fn turn(place: ServedEngine, blow: Blow, clause: &'static str) {
     let locks = place.locks();
     place.server.strike(clause, blow);
     let lock = locks.fair_lock("a").unwrap();
@@ -90,7 +90,7 @@ fn a_renewal_whose_connection_ends_in_the_middle_loses_no_healthy_lock() {
             part,
             end: End::Close,
         };
-        real_time(async { turn(Place::new(wire).await, blow, RENEW).await });
+        real_time(async { turn(ServedEngine::new(wire).await, blow, RENEW).await });
     }
 }
 
@@ -116,7 +116,7 @@ fn a_waiter_whose_polls_end_in_the_middle_keeps_its_place() {
 }
 
 /// The result of a write of a caller's own.
-async fn written(place: &Place) -> Result<(), UpdateError<Infallible>> {
+async fn written(place: &ServedEngine) -> Result<(), UpdateError<Infallible>> {
     let table = place.versioned();
     let key = [("id", AttributeValue::S("x".into()))];
     let put = |_: Option<_>| {
@@ -138,7 +138,7 @@ fn a_write_none_of_whose_answers_arrives_may_have_been_applied() {
     let cells = cells.flat_map(|end| Wire::ALL.map(|wire| (wire, end)));
     for (wire, (part, end)) in sampled(cells, 3) {
         real_time(async {
-            let place = Place::new(wire).await;
+            let place = ServedEngine::new(wire).await;
             let is_applied = false;
             place.server.strike_all(
                 PUT,
@@ -156,7 +156,7 @@ fn a_write_none_of_whose_answers_arrives_may_have_been_applied() {
 }
 
 /// Checks the errors of a call that does not wait, and of a write of the caller's own. Neither request ever left.
-async fn assert_not_sent(place: &Place) {
+async fn assert_not_sent(place: &ServedEngine) {
     let lock = place.locks().fair_lock("a").unwrap();
     let refused = lock.acquire(RecordWait::NoWait).await.unwrap_err();
     assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
@@ -175,7 +175,7 @@ async fn assert_not_sent(place: &Place) {
 fn a_connection_that_is_refused_or_ends_in_the_handshake_carries_nothing() {
     for wire in Wire::ALL {
         real_time(async {
-            let place = Place::new(wire).await;
+            let place = ServedEngine::new(wire).await;
             place.server.shuts();
             // Without TLS there is no handshake: the server then accepts connections, and never reads a request.
             if wire == Wire::Tls {
@@ -183,7 +183,7 @@ fn a_connection_that_is_refused_or_ends_in_the_handshake_carries_nothing() {
             }
         });
         real_time(async {
-            let place = Place::nowhere(wire).await;
+            let place = ServedEngine::nowhere(wire).await;
             let told = written(&place).await;
             assert!(
                 matches!(told, Err(UpdateError::Table(Error::Unavailable { .. }))),
@@ -196,7 +196,7 @@ fn a_connection_that_is_refused_or_ends_in_the_handshake_carries_nothing() {
 #[test]
 fn a_certificate_that_is_not_trusted_is_an_outage_and_nothing_is_sent() {
     real_time(async {
-        let place = Place::untrusted().await;
+        let place = ServedEngine::untrusted().await;
         let told = written(&place).await.unwrap_err();
         assert!(
             matches!(told, UpdateError::Table(Error::Unavailable { .. })),
@@ -211,7 +211,7 @@ fn a_kept_connection_that_is_closed_between_two_requests_costs_nobody_anything()
     for wire in Wire::ALL {
         for end in [End::Close, End::Reset] {
             real_time(async {
-                let place = Place::new(wire).await;
+                let place = ServedEngine::new(wire).await;
                 // The whole answer, which a reset may overtake, and then the end.
                 let blow = Blow {
                     is_applied: true,
@@ -245,7 +245,7 @@ fn a_connection_to_a_front_end_whose_clock_is_wrong_is_not_kept() {
     for (wire, (ahead, is_holder)) in sampled(cells, 3) {
         real_time(async {
             let says = format!("{wire:?}, {ahead} s ahead, told to the holder: {is_holder}");
-            let place = Place::new(wire).await;
+            let place = ServedEngine::new(wire).await;
             let (told, other) = (place.locks(), place.locks_at_hand());
             place.server.next_are_ahead(&[ahead]);
             let (holder, caller) = match is_holder {

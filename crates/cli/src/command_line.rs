@@ -13,7 +13,7 @@ use fairlock::RecordWait;
 
 use crate::args::Args;
 use crate::args::commands::Claim;
-use crate::place::Place;
+use crate::location::Location;
 use crate::text::quoted;
 
 /// Reads the command line of this process.
@@ -30,8 +30,8 @@ pub(crate) fn read() -> Result<Args, Error> {
     if let Some(claim) = args.command.claim() {
         given.wait(&mut command, claim)?;
     }
-    if let Some(place) = args.command.place() {
-        given.place(&mut command, place)?;
+    if let Some(location) = args.command.location() {
+        given.location(&mut command, location)?;
     }
     Ok(args)
 }
@@ -123,11 +123,11 @@ impl Given<'_> {
     }
 
     /// Leaves at most one of `--endpoint-url` and `--local`: the table is in one place only.
-    fn place(&self, command: &mut Command, place: &mut Place) -> Result<(), Error> {
+    fn location(&self, command: &mut Command, location: &mut Location) -> Result<(), Error> {
         use ValueSource::{CommandLine, EnvVariable};
         match (self.by("endpoint_url"), self.by("local")) {
-            (Some(CommandLine), Some(EnvVariable)) => place.local = None,
-            (Some(EnvVariable), Some(CommandLine)) => place.endpoint_url = None,
+            (Some(CommandLine), Some(EnvVariable)) => location.local = None,
+            (Some(EnvVariable), Some(CommandLine)) => location.endpoint_url = None,
             (Some(CommandLine), Some(CommandLine)) => {
                 return Err(conflict(command, "--endpoint-url and --local", "give"));
             }

@@ -6,10 +6,10 @@ use fairlock::{Clock, LockClient, LockClientBuilder, TableOptions};
 use crate::cloud;
 use crate::failure::Failure;
 use crate::local_file::{self, Purpose};
-use crate::place::Place;
+use crate::location::Location;
 use crate::request_meter::Meter;
 
-impl Place {
+impl Location {
     /// Returns a client with these flags and the library's defaults.
     pub(crate) async fn locks(&self) -> Result<LockClient, Failure> {
         self.client(Purpose::Inspect, |builder| builder).await

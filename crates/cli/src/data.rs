@@ -13,8 +13,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::args::commands::{Data, DataGet, DataTurn};
 use crate::failure::{Failure, IO, UNFIT, killed_by, say};
 use crate::local_file::Purpose;
+use crate::location::Location;
 use crate::output;
-use crate::place::Place;
 use crate::run::nesting;
 use crate::signals;
 use crate::text::shown;
@@ -38,15 +38,15 @@ pub(crate) fn data(what: Data) -> Result<ExitCode, Failure> {
         Data::Put(options) => {
             // Before the lock is asked for, because the input may be slow.
             let bytes = input()?;
-            write(&options.turn, &options.place, Some(bytes))
+            write(&options.turn, &options.location, Some(bytes))
         }
-        Data::Clear(options) => write(&options.turn, &options.place, None),
+        Data::Clear(options) => write(&options.turn, &options.location, None),
     }
 }
 
 async fn get(options: DataGet) -> Result<ExitCode, Failure> {
-    let told = |error| Failure::of(&error, &options.place);
-    let locks = options.place.locks().await?;
+    let told = |error| Failure::of(&error, &options.location);
+    let locks = options.location.locks().await?;
     let lock = locks.fair_lock(&options.lock).map_err(told)?;
     let state = lock.inspect().await.map_err(told)?;
     let data = state.data.as_ref();
@@ -101,7 +101,11 @@ fn is_closed(input: &Stdin) -> bool {
 }
 
 /// Writes the bytes, or removes those that are there, in a turn.
-fn write(turn: &DataTurn, place: &Place, bytes: Option<Vec<u8>>) -> Result<ExitCode, Failure> {
+fn write(
+    turn: &DataTurn,
+    location: &Location,
+    bytes: Option<Vec<u8>>,
+) -> Result<ExitCode, Failure> {
     if bytes
         .as_ref()
         .is_some_and(|bytes| bytes.len() as u64 >= MOST)
@@ -111,19 +115,19 @@ fn write(turn: &DataTurn, place: &Place, bytes: Option<Vec<u8>>) -> Result<ExitC
         ));
     }
     if !turn.nested {
-        nesting::check_lock(&turn.lock, place)?;
+        nesting::check_lock(&turn.lock, location)?;
     }
     let signals = signals::endings()?;
-    crate::on_runtime(in_turn(turn, place, bytes, signals))
+    crate::on_runtime(in_turn(turn, location, bytes, signals))
 }
 
 async fn in_turn(
     turn: &DataTurn,
-    place: &Place,
+    location: &Location,
     bytes: Option<Vec<u8>>,
     mut signals: UnboundedReceiver<i32>,
 ) -> Result<ExitCode, Failure> {
-    let opens = place.client(Purpose::Turn, |builder| {
+    let opens = location.client(Purpose::Turn, |builder| {
         let builder = builder.lease_duration(turn.lease);
         match &turn.owner {
             Some(owner) => builder.owner(owner),
@@ -138,7 +142,7 @@ async fn in_turn(
     let written = tokio::select! {
         biased;
         Some(number) = signals.recv() => Ok(ExitCode::from(killed_by(number))),
-        written = written(turn, place, bytes, &locks) => written,
+        written = written(turn, location, bytes, &locks) => written,
     };
     locks.shutdown(HeldLocks::Release, PARTING).await;
     written
@@ -146,11 +150,11 @@ async fn in_turn(
 
 async fn written(
     turn: &DataTurn,
-    place: &Place,
+    location: &Location,
     bytes: Option<Vec<u8>>,
     locks: &LockClient,
 ) -> Result<ExitCode, Failure> {
-    let told = |error| Failure::of(&error, place);
+    let told = |error| Failure::of(&error, location);
     let lock = locks.fair_lock(&turn.lock).map_err(told)?.read_first();
     let guard = lock.acquire(turn.wait).await.map_err(told)?;
     let ticket = guard.ticket();

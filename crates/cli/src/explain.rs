@@ -6,14 +6,14 @@ use aws_smithy_types::error::ErrorMetadata;
 use fairlock::{Error, Finding, ItemProblem};
 
 use crate::failure::{Failure, LOST, MISUSE, NOT_GRANTED, UNAVAILABLE, deepest};
+use crate::location::Location;
 use crate::output::OF_A_LOCK;
-use crate::place::Place;
 use crate::table_advice;
 use crate::text::quoted;
 
 impl Failure {
     /// Explains an error of the library, with what the user can do about it on this command line.
-    pub(crate) fn of(error: &Error, place: &Place) -> Self {
+    pub(crate) fn of(error: &Error, location: &Location) -> Self {
         let code = match error {
             Error::NotGranted { .. } => NOT_GRANTED,
             Error::Lost { .. } => LOST,
@@ -24,11 +24,11 @@ impl Failure {
             } => MISUSE,
             _ => UNAVAILABLE,
         };
-        Failure::new(code, explain(error, place))
+        Failure::new(code, explain(error, location))
     }
 
     /// Explains an error as [`of`](Self::of) does, for a command with the flag `--permits`, which was given this value.
-    pub(crate) fn of_permits(error: &Error, place: &Place, permits: Option<u64>) -> Self {
+    pub(crate) fn of_permits(error: &Error, location: &Location, permits: Option<u64>) -> Self {
         match error {
             Error::InvalidItem {
                 table,
@@ -38,7 +38,7 @@ impl Failure {
                 "item `{item}` in table `{table}`: {}",
                 disagree(*found, permits)
             )),
-            error => Failure::of(error, place),
+            error => Failure::of(error, location),
         }
     }
 }
@@ -89,11 +89,11 @@ const CLOCK: &str = "see whether this host's clock and the AWS secret key are ri
 
 const CREDENTIALS: &str = "see whether the AWS credentials are the right ones, and still valid";
 
-fn explain(error: &Error, place: &Place) -> String {
+fn explain(error: &Error, location: &Location) -> String {
     let text = error.to_string();
     match error {
         Error::NotGranted { lock, .. } => {
-            let show = place.command(&format!("show {}", quoted(lock)));
+            let show = location.command(&format!("show {}", quoted(lock)));
             format!("{text} (see who is there: `{show}`)")
         }
         Error::Refused {
@@ -103,10 +103,16 @@ fn explain(error: &Error, place: &Place) -> String {
             ..
         } => match (source.downcast_ref::<Finding>(), answer(source.as_ref())) {
             (Some(finding), _) => {
-                format!("{}: {}", place.name(), table_advice::reason(finding, place))
+                format!(
+                    "{}: {}",
+                    location.name(),
+                    table_advice::reason(finding, location)
+                )
             }
-            (None, Some(said)) => refused(format!("table `{table}` refuses {verb}: {said}"), place),
-            (None, None) => refused(text, place),
+            (None, Some(said)) => {
+                refused(format!("table `{table}` refuses {verb}: {said}"), location)
+            }
+            (None, None) => refused(text, location),
         },
         Error::Unavailable {
             table,
@@ -114,8 +120,8 @@ fn explain(error: &Error, place: &Place) -> String {
             source,
             ..
         } => match answer(source.as_ref()) {
-            Some(said) => busy(table, verb, &said, place),
-            None => format!("{text}: {}", place.way_there()),
+            Some(said) => busy(table, verb, &said, location),
+            None => format!("{text}: {}", location.way_there()),
         },
         Error::InvalidItem {
             problem: ItemProblem::Permits { .. },
@@ -144,8 +150,8 @@ fn answer(error: &(dyn StdError + 'static)) -> Option<String> {
     said.or_else(|| Some(cause.to_string()))
 }
 
-fn busy(table: &str, verb: &str, said: &str, place: &Place) -> String {
-    if let Some(local) = place.explained(said) {
+fn busy(table: &str, verb: &str, said: &str, location: &Location) -> String {
+    if let Some(local) = location.explained(said) {
         return local;
     }
     let says = |codes: &[&str]| codes.iter().any(|code| said.contains(code));
@@ -158,15 +164,15 @@ fn busy(table: &str, verb: &str, said: &str, place: &Place) -> String {
     format!("table `{table}` does not {verb} now: {said}: {remedy}")
 }
 
-fn refused(text: String, place: &Place) -> String {
-    if let Some(local) = place.explained(&text) {
+fn refused(text: String, location: &Location) -> String {
+    if let Some(local) = location.explained(&text) {
         return local;
     }
-    let check = || place.command("table check");
+    let check = || location.command("table check");
     match text {
         _ if text.contains("ResourceNotFound") => {
-            let create = place.command("table create");
-            format!("there is no {}: create it with `{create}`", place.name())
+            let create = location.command("table create");
+            format!("there is no {}: create it with `{create}`", location.name())
         }
         _ if text.contains("AccessDenied") => {
             // The check covers the permissions for locks. Creating a table needs others.
@@ -182,7 +188,7 @@ fn refused(text: String, place: &Place) -> String {
         _ if text.contains("Item size") => {
             format!("{text}: an item of the lock was filled by somebody else: {REPAIR}")
         }
-        _ if text.contains("not DynamoDB's") => format!("{text}: {}", place.way_there()),
+        _ if text.contains("not DynamoDB's") => format!("{text}: {}", location.way_there()),
         _ => format!("{text}: `{}` says whether it is fit for locks", check()),
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn hold(options: Hold) -> Result<ExitCode, Failure> {
         claim: options.claim,
         kill_after: None,
         command: command.map(Into::into).collect(),
-        place: options.place,
+        location: options.location,
     })
 }
 

@@ -9,8 +9,8 @@ use fairlock::{
 
 use crate::args::{Ask, Break, Delete, Resize};
 use crate::failure::{Failure, NOT_GRANTED, say};
+use crate::location::Location;
 use crate::output::{self, called};
-use crate::place::Place;
 use crate::prompt;
 use crate::text::{quoted, shown};
 
@@ -18,9 +18,9 @@ use crate::text::{quoted, shown};
 const LOOKS: usize = 5;
 
 pub(crate) async fn break_hold(options: Break) -> Result<ExitCode, Failure> {
-    let locks = options.place.locks().await?;
+    let locks = options.location.locks().await?;
     let lock = options.lock.as_str();
-    let seen = Lock::of(&locks, lock, &options.place)?;
+    let seen = Lock::of(&locks, lock, &options.location)?;
     let mut state = seen.state().await?;
     let place = chosen(&state, options.ticket)?;
     let (ticket, stage) = (place.ticket, place.stage);
@@ -35,7 +35,7 @@ pub(crate) async fn break_hold(options: Break) -> Result<ExitCode, Failure> {
             break;
         };
         let outcome = locks.break_hold(lock, place, &*options.reason).await;
-        match outcome.map_err(|error| Failure::of(&error, &options.place))? {
+        match outcome.map_err(|error| Failure::of(&error, &options.location))? {
             BreakOutcome::Broken { next } => {
                 let owner = output::named(place);
                 let next = match next {
@@ -58,9 +58,9 @@ pub(crate) async fn break_hold(options: Break) -> Result<ExitCode, Failure> {
 }
 
 pub(crate) async fn ask(options: Ask) -> Result<ExitCode, Failure> {
-    let locks = options.place.locks().await?;
+    let locks = options.location.locks().await?;
     let lock = options.lock.as_str();
-    let state = Lock::of(&locks, lock, &options.place)?.state().await?;
+    let state = Lock::of(&locks, lock, &options.location)?.state().await?;
     let leases: Vec<_> = holders(&state)
         .filter_map(|holder| Some(format!("`{}`", shown(holder.lease_id.as_deref()?))))
         .collect();
@@ -69,7 +69,7 @@ pub(crate) async fn ask(options: Ask) -> Result<ExitCode, Failure> {
         return Err(leased(&options, &leases));
     }
     let asked = locks.ask_to_yield(lock, &*options.reason).await;
-    let asked = asked.map_err(|error| Failure::of(&error, &options.place))?;
+    let asked = asked.map_err(|error| Failure::of(&error, &options.location))?;
     let told = match (asked, asked.saturating_sub(leases.len())) {
         (0, _) => {
             let nobody = format!("lock `{lock}`: nobody has it");
@@ -92,7 +92,7 @@ pub(crate) async fn ask(options: Ask) -> Result<ExitCode, Failure> {
 fn leased(options: &Ask, leases: &[String]) -> Failure {
     let lock = options.lock.as_str();
     let show = format!("lease show --json {}", quoted(lock));
-    let show = options.place.command(&show);
+    let show = options.location.command(&show);
     let leases = named_leases(leases);
     Failure::new(
         NOT_GRANTED,
@@ -111,11 +111,11 @@ fn named_leases(leases: &[String]) -> String {
 }
 
 pub(crate) async fn delete(options: Delete) -> Result<ExitCode, Failure> {
-    let locks = options.place.locks().await?;
+    let locks = options.location.locks().await?;
     let lock = options.lock.as_str();
     let deleted = locks.delete_lock(lock).await;
     let refused = |why: &str| Err(Failure::new(NOT_GRANTED, format!("lock `{lock}`: {why}")));
-    let told = match deleted.map_err(|error| Failure::of(&error, &options.place))? {
+    let told = match deleted.map_err(|error| Failure::of(&error, &options.location))? {
         DeleteOutcome::Deleted => "deleted",
         DeleteOutcome::NotThere => "the table has no such lock",
         DeleteOutcome::InUse { state } => {
@@ -135,11 +135,11 @@ pub(crate) async fn delete(options: Delete) -> Result<ExitCode, Failure> {
 }
 
 pub(crate) async fn resize(options: Resize) -> Result<ExitCode, Failure> {
-    let locks = options.place.locks().await?;
+    let locks = options.location.locks().await?;
     let (lock, permits) = (options.lock.as_str(), options.permits);
     let resized = locks.resize(lock, permits).await;
     let refused = |why: &str| Err(Failure::new(NOT_GRANTED, format!("lock `{lock}`: {why}")));
-    match resized.map_err(|error| Failure::of(&error, &options.place))? {
+    match resized.map_err(|error| Failure::of(&error, &options.location))? {
         ResizeOutcome::Resized { before, taken } => {
             let number = match permits {
                 1 => "1 permit".to_owned(),
@@ -166,19 +166,19 @@ pub(crate) async fn resize(options: Resize) -> Result<ExitCode, Failure> {
 /// A lock at which an operator looks.
 struct Lock<'a> {
     lock: FairLock,
-    place: &'a Place,
+    location: &'a Location,
 }
 
 impl Lock<'_> {
-    fn of<'a>(locks: &LockClient, name: &str, place: &'a Place) -> Result<Lock<'a>, Failure> {
+    fn of<'a>(locks: &LockClient, name: &str, location: &'a Location) -> Result<Lock<'a>, Failure> {
         let lock = locks.fair_lock(name);
-        let lock = lock.map_err(|error| Failure::of(&error, place))?;
-        Ok(Lock { lock, place })
+        let lock = lock.map_err(|error| Failure::of(&error, location))?;
+        Ok(Lock { lock, location })
     }
 
     async fn state(&self) -> Result<LockState, Failure> {
         let state = self.lock.inspect().await;
-        state.map_err(|error| Failure::of(&error, self.place))
+        state.map_err(|error| Failure::of(&error, self.location))
     }
 }
 

@@ -14,8 +14,8 @@ use tokio::time::interval;
 use crate::args::commands::{Lease, LeaseAcquire, LeaseExtend, LeaseRelease, LeaseShow};
 use crate::failure::{Failure, IO, UNFIT, killed_by, say};
 use crate::local_file::Purpose;
+use crate::location::Location;
 use crate::output;
-use crate::place::Place;
 use crate::run::waiting::{ProgressLine, TICK};
 use crate::signals;
 use crate::text::{quoted, shown};
@@ -68,7 +68,7 @@ async fn acquire(
         ));
     }
     let opens = options
-        .place
+        .location
         .client(Purpose::Turn, |builder| match &options.owner {
             Some(owner) => builder.owner(owner),
             None => builder,
@@ -89,14 +89,14 @@ async fn taken(
     locks: &LockClient,
     signals: &mut UnboundedReceiver<i32>,
 ) -> Result<ExitCode, Failure> {
-    let told = |error| Failure::of_permits(&error, &options.place, options.of.permits);
+    let told = |error| Failure::of_permits(&error, &options.location, options.of.permits);
     let take = options.take.unwrap_or(1);
     let lock = handle(locks, &options.lock, options.of.permits, take).map_err(told)?;
     let lock = match options.shared {
         true => lock.shared(),
         false => lock,
     };
-    let (picture, lock) = ProgressLine::of_lease(&options.lock, &options.place, lock);
+    let (picture, lock) = ProgressLine::of_lease(&options.lock, &options.location, lock);
     let takes = lock.acquire_in_turn(&options.id, options.span, options.wait);
     let (mut takes, mut tick) = (pin!(takes), interval(TICK));
     let lease = loop {
@@ -132,7 +132,7 @@ fn unprinted(options: &LeaseAcquire, lease: &Handle, failure: &Failure) -> Failu
         &quoted(lease.lock()),
     ]
     .join(" ");
-    let show = options.place.command(&show);
+    let show = options.location.command(&show);
     let (text, until) = (failure.text(), until(lease.expires_at()));
     let told = format!(
         "{text}: lease `{id}` has lock `{name}` until {until} (`{show}` prints its text, with which `lease release` gives it back)"
@@ -154,11 +154,11 @@ fn handle(
 }
 
 async fn extend(options: LeaseExtend) -> Result<ExitCode, Failure> {
-    let (place, permits) = (&options.place, options.of.permits);
+    let (location, permits) = (&options.location, options.of.permits);
     let lease = parsed(&options.lease, &options.lock)?;
-    let lock = lock(&options.lock, permits, place).await?;
+    let lock = lock(&options.lock, permits, location).await?;
     let extended = lock.extend(&lease, options.span).await;
-    let extended = extended.map_err(|error| Failure::of_permits(&error, place, permits))?;
+    let extended = extended.map_err(|error| Failure::of_permits(&error, location, permits))?;
     print(&extended, options.json)?;
     // By this host's clock, for people only.
     if lease.expires_at() > output::now() + options.span {
@@ -173,11 +173,11 @@ async fn extend(options: LeaseExtend) -> Result<ExitCode, Failure> {
 }
 
 async fn release(options: LeaseRelease) -> Result<ExitCode, Failure> {
-    let (place, permits) = (&options.place, options.of.permits);
+    let (location, permits) = (&options.location, options.of.permits);
     let lease = parsed(&options.lease, &options.lock)?;
-    let lock = lock(&options.lock, permits, place).await?;
+    let lock = lock(&options.lock, permits, location).await?;
     let released = lock.release(&lease).await;
-    released.map_err(|error| Failure::of_permits(&error, place, permits))?;
+    released.map_err(|error| Failure::of_permits(&error, location, permits))?;
     if options.json {
         let _ = output::print(&output::json_line(&Line::of(&options.lock, Some(&lease)))?)?;
     }
@@ -187,8 +187,8 @@ async fn release(options: LeaseRelease) -> Result<ExitCode, Failure> {
 /// Shows each lease of the lock. The lock itself tells how many permits it has.
 async fn show(options: LeaseShow) -> Result<ExitCode, Failure> {
     let (name, permits) = (&options.lock, options.of.permits);
-    let told = |error| Failure::of_permits(&error, &options.place, permits);
-    let locks = options.place.locks().await?;
+    let told = |error| Failure::of_permits(&error, &options.location, permits);
+    let locks = options.location.locks().await?;
     let lock = locks.fair_lock(name).map_err(told)?;
     let state = lock.inspect().await.map_err(told)?;
     let lock = handle(&locks, name, permits.or(state.permits), 1).map_err(told)?;
@@ -226,9 +226,9 @@ fn ids<'a>(state: &'a LockState, wanted: Option<&str>) -> Vec<&'a str> {
     ids
 }
 
-async fn lock(name: &str, permits: Option<u64>, place: &Place) -> Result<LeaseLock, Failure> {
-    let lock = handle(&place.locks().await?, name, permits, 1);
-    lock.map_err(|error| Failure::of(&error, place))
+async fn lock(name: &str, permits: Option<u64>, location: &Location) -> Result<LeaseLock, Failure> {
+    let lock = handle(&location.locks().await?, name, permits, 1);
+    lock.map_err(|error| Failure::of(&error, location))
 }
 
 /// The lease of that text, or of standard input for `-`. Whether it is one of this lock is said here, before anything is sent.

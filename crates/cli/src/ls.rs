@@ -10,11 +10,11 @@ use futures::StreamExt;
 
 use crate::args::Ls;
 use crate::failure::Failure;
+use crate::location::Location;
 use crate::output;
-use crate::place::Place;
 
 pub(crate) async fn ls(options: Ls) -> Result<ExitCode, Failure> {
-    let locks = options.place.locks().await?;
+    let locks = options.location.locks().await?;
     let mut listing = Listing::new(&options);
     let mut states = pin!(locks.locks());
     // The loop ends because each page of the table starts after the page before.
@@ -28,7 +28,7 @@ pub(crate) async fn ls(options: Ls) -> Result<ExitCode, Failure> {
 
 struct Listing<'a> {
     options: &'a Ls,
-    place: &'a Place,
+    location: &'a Location,
     /// Locks for the human-readable list, which is sorted at the end.
     states: Vec<LockState>,
     found: usize,
@@ -39,7 +39,7 @@ impl<'a> Listing<'a> {
     fn new(options: &'a Ls) -> Self {
         Listing {
             options,
-            place: &options.place,
+            location: &options.location,
             states: Vec::new(),
             found: 0,
             ended: ExitCode::SUCCESS,
@@ -54,9 +54,9 @@ impl<'a> Listing<'a> {
             Ok(state) if self.options.json => return output::print(&output::json(&state)?),
             Ok(state) => self.states.push(state),
             Err(error @ Error::InvalidItem { .. }) => {
-                self.ended = Failure::of(&error, self.place).tell();
+                self.ended = Failure::of(&error, self.location).tell();
             }
-            Err(error) => return Err(Failure::of(&error, self.place)),
+            Err(error) => return Err(Failure::of(&error, self.location)),
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -92,22 +92,25 @@ impl<'a> Listing<'a> {
     /// Reads one lock to check the key names. A table with other keys has no locks either; the user should learn that here, and not later,
     /// while waiting for a lock.
     async fn try_keys(&self, locks: &LockClient) -> Result<(), Failure> {
-        let told = |error| Failure::of(&error, self.place);
+        let told = |error| Failure::of(&error, self.location);
         let any = locks.fair_lock("any").map_err(told)?;
         any.inspect().await.map(drop).map_err(told)
     }
 
     fn text(self) -> String {
-        let Place { namespace, .. } = self.place;
+        let Location { namespace, .. } = self.location;
         match self.states {
             _ if self.found == 0 => {
-                format!("no locks in {}, namespace {namespace}\n", self.place.name())
+                format!(
+                    "no locks in {}, namespace {namespace}\n",
+                    self.location.name()
+                )
             }
             // Every damaged lock has already been reported.
             none if none.is_empty() && self.ended == ExitCode::SUCCESS => {
                 format!(
                     "no such locks in {}, namespace {namespace}\n",
-                    self.place.name()
+                    self.location.name()
                 )
             }
             none if none.is_empty() => String::new(),

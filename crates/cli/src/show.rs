@@ -24,14 +24,14 @@ const SHORTEST: Duration = Duration::from_millis(100);
 const AFRESH: &str = "\u{1b}[H\u{1b}[2J";
 
 pub(crate) async fn show(options: Show) -> Result<ExitCode, Failure> {
-    let told = |error| Failure::of(&error, &options.place);
+    let told = |error| Failure::of(&error, &options.location);
     if let Some(every) = options.watch.filter(|every| *every < SHORTEST) {
         return Err(Failure::misuse(format!(
             "--watch={every:?} is too short: at least {SHORTEST:?}, because each read is paid for"
         )));
     }
-    let is_to_come = options.place.is_to_come();
-    let mut locks = options.place.locks().await?;
+    let is_to_come = options.location.is_to_come();
+    let mut locks = options.location.locks().await?;
     if let Some(every) = options.watch {
         if is_to_come {
             let lock = locks.fair_lock(&options.lock).map_err(told)?;
@@ -56,11 +56,11 @@ pub(crate) async fn show(options: Show) -> Result<ExitCode, Failure> {
 
 /// Returns a client when another process has made the file. Each iteration finds no file.
 async fn made(options: &Show, every: Duration) -> Result<LockClient, Failure> {
-    while options.place.is_to_come() {
+    while options.location.is_to_come() {
         sleep(every).await;
     }
     sleep(TABLE_COMES).await;
-    options.place.locks().await
+    options.location.locks().await
 }
 
 /// Shows the lock until the reader closes the pipe, or a signal ends this process.
@@ -72,15 +72,15 @@ async fn watch(options: &Show, lock: &FairLock, every: Duration) -> Result<ExitC
             // The next poll may be answered.
             Err(error @ Error::Unavailable { .. }) => {
                 if !std::mem::replace(&mut is_out, true) {
-                    let why = Failure::of(&error, &options.place);
+                    let why = Failure::of(&error, &options.location);
                     say(&format!("{}; goes on trying", why.text()));
                 }
                 continue;
             }
-            state => state.map_err(|error| Failure::of(&error, &options.place))?,
+            state => state.map_err(|error| Failure::of(&error, &options.location))?,
         };
         if std::mem::take(&mut is_out) {
-            say(&format!("reached {} again", options.place.engine()));
+            say(&format!("reached {} again", options.location.engine()));
         }
         let text = text(options, &state)?;
         let text = match is_redrawn {
@@ -97,7 +97,9 @@ async fn watch(options: &Show, lock: &FairLock, every: Duration) -> Result<ExitC
 fn text(options: &Show, state: &LockState) -> Result<String, Failure> {
     match options.json {
         true => output::json(state),
-        false if state.newest_ticket.is_none() => Ok(output::unknown(state, &options.place.name())),
+        false if state.newest_ticket.is_none() => {
+            Ok(output::unknown(state, &options.location.name()))
+        }
         false => Ok(output::lock(state, output::now())),
     }
 }

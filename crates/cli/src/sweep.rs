@@ -60,7 +60,7 @@ async fn until_the_end(
     let locks = tokio::select! {
         biased;
         Some(number) = signals.recv() => return Ok(ended(&options, number)),
-        locks = options.place.locks() => locks?,
+        locks = options.location.locks() => locks?,
     };
     let done = tokio::select! {
         biased;
@@ -81,7 +81,7 @@ fn ended(options: &Sweep, number: i32) -> ExitCode {
 }
 
 async fn work(options: &Sweep, locks: &LockClient) -> Result<ExitCode, Failure> {
-    let told = |error| Failure::of(&error, &options.place);
+    let told = |error| Failure::of(&error, &options.location);
     let idle_locks = match options.idle_locks {
         true => IdleLocks::Remove,
         false => IdleLocks::Keep,

@@ -7,15 +7,17 @@ use fairlock::{EncryptionKey, Finding, TableOptions, TableReport};
 use crate::args::{Check, Create, Settings, Table};
 use crate::failure::{Failure, UNFIT};
 use crate::local_file::{self, Purpose};
+use crate::location::Location;
 use crate::output;
-use crate::place::Place;
 use crate::table_advice;
 use crate::text::shown;
 
 pub(crate) async fn table(what: Table) -> Result<ExitCode, Failure> {
     match what {
-        Table::Create(Create { settings, place }) => create(&wanted(&settings)?, &place).await,
-        Table::Check(Check { settings, place }) => check(&wanted(&settings)?, &place).await,
+        Table::Create(Create { settings, location }) => {
+            create(&wanted(&settings)?, &location).await
+        }
+        Table::Check(Check { settings, location }) => check(&wanted(&settings)?, &location).await,
     }
 }
 
@@ -55,16 +57,16 @@ fn key_of(name: &str) -> EncryptionKey {
     }
 }
 
-async fn create(options: &TableOptions, place: &Place) -> Result<ExitCode, Failure> {
-    let client = place.client(Purpose::Make, |builder| builder).await?;
+async fn create(options: &TableOptions, location: &Location) -> Result<ExitCode, Failure> {
+    let client = location.client(Purpose::Make, |builder| builder).await?;
     let created = client.create_table(options).await;
-    created.map_err(|error| Failure::of(&error, place))?;
-    let mut text = format!("{} is ready\n", place.name());
+    created.map_err(|error| Failure::of(&error, location))?;
+    let mut text = format!("{} is ready\n", location.name());
     // Reports only what was asked for and is not there. Other findings may be about permissions that a creator of tables does not need.
     let report = client.check_table_with(options).await;
     let findings = report.map_or(Vec::new(), |report| report.findings);
     let missing = findings.iter().filter(|finding| is_of_creation(finding));
-    text.extend(missing.map(|finding| line(finding, place)));
+    text.extend(missing.map(|finding| line(finding, location)));
     let _ = output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -79,18 +81,18 @@ fn is_of_creation(finding: &Finding) -> bool {
     of_ttl || of_settings
 }
 
-async fn check(options: &TableOptions, place: &Place) -> Result<ExitCode, Failure> {
-    if place.is_to_come() {
-        if let Some(why) = place.local.as_deref().and_then(local_file::obstacle) {
-            let text = format!("{}: no turn can make it: {why}", place.name());
+async fn check(options: &TableOptions, location: &Location) -> Result<ExitCode, Failure> {
+    if location.is_to_come() {
+        if let Some(why) = location.local.as_deref().and_then(local_file::obstacle) {
+            let text = format!("{}: no turn can make it: {why}", location.name());
             return Err(Failure::new(UNFIT, text));
         }
-        let _ = output::print(&format!("{}: the first turn makes it\n", place.name()))?;
+        let _ = output::print(&format!("{}: the first turn makes it\n", location.name()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let report = place.locks().await?.check_table_with(options).await;
-    let report = report.map_err(|error| Failure::of(&error, place))?;
-    let _ = output::print(&told(&report, place))?;
+    let report = location.locks().await?.check_table_with(options).await;
+    let report = report.map_err(|error| Failure::of(&error, location))?;
+    let _ = output::print(&told(&report, location))?;
     Ok(match report.is_usable() {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(UNFIT),
@@ -98,14 +100,14 @@ async fn check(options: &TableOptions, place: &Place) -> Result<ExitCode, Failur
 }
 
 /// Writes a line for each finding.
-fn told(report: &TableReport, place: &Place) -> String {
+fn told(report: &TableReport, location: &Location) -> String {
     if report.findings.is_empty() {
-        return format!("{}: all is well\n", place.name());
+        return format!("{}: all is well\n", location.name());
     }
     let findings = report.findings.iter();
-    findings.map(|finding| line(finding, place)).collect()
+    findings.map(|finding| line(finding, location)).collect()
 }
 
-fn line(finding: &Finding, place: &Place) -> String {
-    shown(&table_advice::told(finding, place)) + "\n"
+fn line(finding: &Finding, location: &Location) -> String {
+    shown(&table_advice::told(finding, location)) + "\n"
 }

@@ -3,25 +3,25 @@
 use fairlock::{Finding, TableSetting};
 
 use crate::local_file;
-use crate::place::Place;
+use crate::location::Location;
 use crate::text::quoted;
 
 /// A finding in the library's words, but with a remedy for this command line.
-pub(crate) fn told(finding: &Finding, place: &Place) -> String {
+pub(crate) fn told(finding: &Finding, location: &Location) -> String {
     let text = finding.to_string();
     let what = text.strip_suffix(&finding.remedy()).unwrap_or(&text);
-    format!("{what}{}", remedy(finding, place))
+    format!("{what}{}", remedy(finding, location))
 }
 
 /// A finding without its severity: the reason why something cannot be done.
-pub(crate) fn reason(finding: &Finding, place: &Place) -> String {
-    let told = told(finding, place);
+pub(crate) fn reason(finding: &Finding, location: &Location) -> String {
+    let told = told(finding, location);
     let weight = format!("{}: ", finding.severity());
     told.strip_prefix(&weight).unwrap_or(&told).to_owned()
 }
 
-fn remedy(finding: &Finding, place: &Place) -> String {
-    let create = || place.command("table create");
+fn remedy(finding: &Finding, location: &Location) -> String {
+    let create = || location.command("table create");
     match finding {
         Finding::NoTable => format!("create it with `{}`", create()),
         Finding::WrongKeys { .. } => {
@@ -39,8 +39,8 @@ fn remedy(finding: &Finding, place: &Place) -> String {
                 quoted(found)
             )
         }
-        Finding::Denied { .. } if place.local.is_some() => {
-            let obstacle = place.local.as_deref().and_then(local_file::obstacle);
+        Finding::Denied { .. } if location.local.is_some() => {
+            let obstacle = location.local.as_deref().and_then(local_file::obstacle);
             obstacle.unwrap_or_else(|| finding.remedy())
         }
         Finding::Denied { operation, .. } if *operation == "Scan" => {
@@ -66,12 +66,12 @@ mod tests {
     use super::*;
     use crate::args::{Args, Command, Table};
 
-    fn place(flags: &[&str]) -> Place {
+    fn location(flags: &[&str]) -> Location {
         let line = ["fairlock", "table", "check"].iter().chain(flags);
         match Args::try_parse_from(line).unwrap().command {
             Command::Table {
                 what: Table::Check(check),
-            } => check.place,
+            } => check.location,
             other => panic!("{other:?}"),
         }
     }
@@ -127,10 +127,10 @@ mod tests {
 
     #[test]
     fn every_finding_says_what_to_do_on_this_command_line_and_names_no_function() {
-        let place = place(&["--table", "locks"]);
+        let location = location(&["--table", "locks"]);
         let findings = findings();
         for finding in &findings {
-            let told = told(finding, &place);
+            let told = told(finding, &location);
             let weight = format!("{}: ", finding.severity());
             assert!(told.starts_with(&weight), "{told}");
             for word in [
@@ -144,7 +144,7 @@ mod tests {
                 assert!(!told.contains(word), "{told}");
             }
         }
-        let told = |finding| told(finding, &place);
+        let told = |finding| told(finding, &location);
         assert_eq!(
             told(&findings[0]),
             "fatal: there is no such table: create it with `fairlock table create --table locks`"

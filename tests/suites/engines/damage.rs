@@ -8,25 +8,25 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::{Error, HeldLocks, ItemProblem, RecordWait};
 
-use super::place::{Place, SECOND};
+use super::rig::{Rig, SECOND};
 use fairlock_testkit::lab::{Host, acquire};
 use fairlock_testkit::tamper::{Blow, RowBody, Target, delete_all, names_the_item};
 
-pub(crate) async fn an_item_of_another_format_is_not_written_to(place: &Place) {
+pub(crate) async fn an_item_of_another_format_is_not_written_to(rig: &Rig) {
     let newer = ItemProblem::NewerFormat { found: 5, known: 4 };
     let older = ItemProblem::OlderFormat { found: 3, known: 4 };
-    acquire(&place.host()).await.release().await.unwrap();
-    let mut item = place.items().await.remove(0);
+    acquire(&rig.host()).await.release().await.unwrap();
+    let mut item = rig.items().await.remove(0);
     for (format, expected) in [("5", newer), ("3", older)] {
         item.insert("format".into(), AttributeValue::N(format.into()));
-        place.put(&item).await;
-        for refused in refusals(&place.host()).await {
+        rig.put(&item).await;
+        for refused in refusals(&rig.host()).await {
             let Error::InvalidItem { problem, .. } = &refused else {
                 panic!("{refused}")
             };
             assert_eq!(*problem, expected);
         }
-        assert_eq!(place.items().await, [item.clone()]);
+        assert_eq!(rig.items().await, [item.clone()]);
     }
 }
 
@@ -72,15 +72,15 @@ fn blows() -> Vec<Blow> {
     ]
 }
 
-pub(crate) async fn a_damaged_table_is_named_and_the_way_out_leads_out(place: &Place) {
+pub(crate) async fn a_damaged_table_is_named_and_the_way_out_leads_out(rig: &Rig) {
     for blow in blows() {
-        let hosts = [(); 3].map(|()| place.single());
+        let hosts = [(); 3].map(|()| rig.single());
         let guard = acquire(&hosts[0]).await;
         let newest = guard.ticket();
-        let successor = place.waits_behind(0, &hosts[1]).await;
-        let behind = place.waits_behind(1, &hosts[2]).await;
-        assert!(blow.strike(&place.table()).await, "{blow:?} met nothing");
-        let other = place.host().locks.fair_lock("a").unwrap();
+        let successor = rig.waits_behind(0, &hosts[1]).await;
+        let behind = rig.waits_behind(1, &hosts[2]).await;
+        assert!(blow.strike(&rig.table()).await, "{blow:?} met nothing");
+        let other = rig.host().locks.fair_lock("a").unwrap();
         let reads = [
             other.try_acquire().await.err(),
             other.inspect().await.err(),
@@ -96,10 +96,10 @@ pub(crate) async fn a_damaged_table_is_named_and_the_way_out_leads_out(place: &P
             let helps = matches!(error, Error::ShutDown(_)) || names_the_item(error);
             assert!(helps, "{blow:?}: {error}");
         }
-        delete_all(&place.table()).await;
-        let guard = acquire(&place.host()).await;
+        delete_all(&rig.table()).await;
+        let guard = acquire(&rig.host()).await;
         assert!(guard.ticket() > newest, "{blow:?}");
         guard.release().await.unwrap();
-        delete_all(&place.table()).await;
+        delete_all(&rig.table()).await;
     }
 }

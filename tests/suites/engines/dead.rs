@@ -7,18 +7,18 @@
 use fairlock::embedded::Faults;
 use fairlock::{Error, LossReason};
 
-use super::place::{Place, SECOND, SHORT, granted};
+use super::rig::{Rig, SECOND, SHORT, granted};
 use fairlock_testkit::lab::{Host, acquire, cut_off};
 
 /// A client that will die.
-fn mortal(place: &Place) -> Host {
-    place.host_with(|builder| builder.lease_duration(SHORT).successor_slots(1))
+fn mortal(rig: &Rig) -> Host {
+    rig.host_with(|builder| builder.lease_duration(SHORT).successor_slots(1))
 }
 
-pub(crate) async fn a_dead_holder_is_passed_after_its_lease_and_told(place: &Place) {
-    let (dead, next) = (mortal(place), place.host());
+pub(crate) async fn a_dead_holder_is_passed_after_its_lease_and_told(rig: &Rig) {
+    let (dead, next) = (mortal(rig), rig.host());
     let guard = acquire(&dead).await;
-    let waiting = place.waits_behind(0, &next).await;
+    let waiting = rig.waits_behind(0, &next).await;
     dead.network.set_faults(cut_off());
     let next = granted(waiting).await;
     assert!(!guard.is_held(), "two believe that they have the lock");
@@ -30,34 +30,34 @@ pub(crate) async fn a_dead_holder_is_passed_after_its_lease_and_told(place: &Pla
     assert!(matches!(late, Err(Error::Lost { .. })), "{late:?}");
     assert!(next.is_held(), "a late release released the next holder");
     next.release().await.unwrap();
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }
 
 /// The holder's clock takes five times as long for everything, so that its renewals are too late.
-pub(crate) async fn an_evicted_holder_learns_by_whom(place: &Place) {
-    let slow = place.clock_at_rate(0.2);
-    let slow = place.host_with(|builder| builder.lease_duration(SHORT).clock(slow));
-    let next = place.host();
+pub(crate) async fn an_evicted_holder_learns_by_whom(rig: &Rig) {
+    let slow = rig.clock_at_rate(0.2);
+    let slow = rig.host_with(|builder| builder.lease_duration(SHORT).clock(slow));
+    let next = rig.host();
     let guard = acquire(&slow).await;
-    let next = granted(place.waits_behind(0, &next).await).await;
+    let next = granted(rig.waits_behind(0, &next).await).await;
     let by = match guard.lost().await.reason {
         LossReason::Evicted { by } => by.map(|by| by.ticket),
         _ => None,
     };
     assert_eq!(by, Some(next.ticket()));
     next.release().await.unwrap();
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }
 
 /// `dead` callers wait in one client, which dies, and one living caller waits behind them.
-async fn are_passed(place: &Place, dead: usize) {
-    let (host, mortal, next) = (place.host(), mortal(place), place.single());
+async fn are_passed(rig: &Rig, dead: usize) {
+    let (host, mortal, next) = (rig.host(), mortal(rig), rig.single());
     let guard = acquire(&host).await;
     let mut waiting = Vec::new();
     for before in 0..dead {
-        waiting.push(place.waits_behind(before, &mortal).await);
+        waiting.push(rig.waits_behind(before, &mortal).await);
     }
-    let next = place.waits_behind(dead, &next).await;
+    let next = rig.waits_behind(dead, &next).await;
     mortal.network.set_faults(cut_off());
     let ticket = guard.ticket().get();
     guard.release().await.unwrap();
@@ -71,23 +71,23 @@ async fn are_passed(place: &Place, dead: usize) {
         }
     }
     next.release().await.unwrap();
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }
 
-pub(crate) async fn a_dead_successor_is_passed(place: &Place) {
-    are_passed(place, 1).await;
+pub(crate) async fn a_dead_successor_is_passed(rig: &Rig) {
+    are_passed(rig, 1).await;
 }
 
-pub(crate) async fn a_dead_successor_and_the_dead_behind_it_are_passed(place: &Place) {
-    are_passed(place, 4).await;
+pub(crate) async fn a_dead_successor_and_the_dead_behind_it_are_passed(rig: &Rig) {
+    are_passed(rig, 4).await;
 }
 
-pub(crate) async fn a_holder_whose_lock_item_was_deleted_is_told_so(place: &Place) {
-    let host = place.host_with(|builder| builder.lease_duration(6 * SECOND));
+pub(crate) async fn a_holder_whose_lock_item_was_deleted_is_told_so(rig: &Rig) {
+    let host = rig.host_with(|builder| builder.lease_duration(6 * SECOND));
     let guard = acquire(&host).await;
-    place.delete_lock_item().await;
+    rig.delete_lock_item().await;
     assert_eq!(guard.lost().await.reason, LossReason::Deleted);
-    let next = acquire(&place.host()).await;
+    let next = acquire(&rig.host()).await;
     assert!(next.ticket() > guard.ticket());
     let late = guard.release().await;
     let reason = match &late {

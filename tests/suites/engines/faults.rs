@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use fairlock::embedded::{Fault, Faults, When};
 use futures::future::join_all;
 
-use super::place::{Place, SECOND, granted};
+use super::rig::{Rig, SECOND, granted};
 use super::turns::Visits;
 use fairlock_testkit::lab::acquire;
 use fairlock_testkit::verbs::meets;
@@ -25,9 +25,9 @@ const WRITES: [(&str, usize); 6] = [
 ];
 
 /// A holder, a successor and a waiter behind it have their turns although one of their writes meets a fault.
-async fn three_turns(place: &Place, (write, sender): (&'static str, usize), fault: Fault) {
+async fn three_turns(rig: &Rig, (write, sender): (&'static str, usize), fault: Fault) {
     let hosts = [(); 3].map(|()| {
-        place.host_with(|builder| {
+        rig.host_with(|builder| {
             let builder = builder.successor_slots(1).request_timeout(SECOND);
             builder.join_timeout(5 * SECOND / 2)
         })
@@ -36,8 +36,8 @@ async fn three_turns(place: &Place, (write, sender): (&'static str, usize), faul
     acquire(&hosts[0]).await.release().await.unwrap();
     let met = meets(&hosts[sender].network, write, 1, fault);
     let guard = acquire(&hosts[0]).await;
-    let successor = place.waits_behind(0, &hosts[1]).await;
-    let behind = place.waits_behind(1, &hosts[2]).await;
+    let successor = rig.waits_behind(0, &hosts[1]).await;
+    let behind = rig.waits_behind(1, &hosts[2]).await;
     let mut newest = guard.ticket();
     guard.release().await.unwrap();
     for waiting in [successor, behind] {
@@ -46,7 +46,7 @@ async fn three_turns(place: &Place, (write, sender): (&'static str, usize), faul
         newest = guard.ticket();
         guard.release().await.unwrap();
     }
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
     assert_eq!(met.load(Ordering::SeqCst), 1, "{write}");
 }
 
@@ -83,20 +83,20 @@ pub(crate) fn each(
     writes.flat_map(move |write| faults.iter().map(move |fault| (write, fault.clone())))
 }
 
-pub(crate) async fn a_write_that_was_applied_unseen_is_recognised(place: &Place) {
-    for (write, fault) in place.sampled(each(WRITES, &unseen()), 4) {
-        three_turns(place, write, fault).await;
+pub(crate) async fn a_write_that_was_applied_unseen_is_recognised(rig: &Rig) {
+    for (write, fault) in rig.sampled(each(WRITES, &unseen()), 4) {
+        three_turns(rig, write, fault).await;
     }
 }
 
-pub(crate) async fn a_write_that_was_not_applied_is_sent_again(place: &Place) {
-    for (write, fault) in place.sampled(each(WRITES, &in_vain()), 5) {
-        three_turns(place, write, fault).await;
+pub(crate) async fn a_write_that_was_not_applied_is_sent_again(rig: &Rig) {
+    for (write, fault) in rig.sampled(each(WRITES, &in_vain()), 5) {
+        three_turns(rig, write, fault).await;
     }
 }
 
-pub(crate) async fn four_workers_on_a_bad_network_are_never_two_at_once(place: &Place) {
-    let (visits, hosts) = (Visits::default(), [(); 4].map(|()| place.host()));
+pub(crate) async fn four_workers_on_a_bad_network_are_never_two_at_once(rig: &Rig) {
+    let (visits, hosts) = (Visits::default(), [(); 4].map(|()| rig.host()));
     let bad = Faults {
         lost_requests: 0.03,
         lost_answers: 0.03,
@@ -109,5 +109,5 @@ pub(crate) async fn four_workers_on_a_bad_network_are_never_two_at_once(place: &
     hosts.iter().for_each(|host| host.network.set_faults(bad));
     join_all(hosts.iter().map(|host| visits.visit(host, 5))).await;
     visits.assert_in_order(20);
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }

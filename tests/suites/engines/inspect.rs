@@ -11,19 +11,19 @@ use fairlock::{LockState, RecordWait, Stage};
 use futures::TryStreamExt;
 use futures::future::join_all;
 
-use super::place::{Place, granted, until};
+use super::rig::{Rig, granted, until};
 use fairlock_testkit::lab::acquire;
 
-pub(crate) async fn an_observer_sees_the_holder_and_the_queue_and_writes_nothing(place: &Place) {
-    let onlooker = place.host();
+pub(crate) async fn an_observer_sees_the_holder_and_the_queue_and_writes_nothing(rig: &Rig) {
+    let onlooker = rig.host();
     let lock = onlooker.locks.fair_lock("a").unwrap();
     let unused = lock.inspect().await.unwrap();
     assert_eq!((unused.holder, unused.newest_ticket), (None, None));
-    let hosts = [(); 4].map(|()| place.host_with(|builder| builder.successor_slots(2)));
+    let hosts = [(); 4].map(|()| rig.host_with(|builder| builder.successor_slots(2)));
     let guard = acquire(&hosts[0]).await;
     let mut waiting = Vec::new();
     for (before, host) in hosts[1..].iter().enumerate() {
-        waiting.push(place.waits_behind(before, host).await);
+        waiting.push(rig.waits_behind(before, host).await);
     }
     let state = lock.inspect().await.unwrap();
     let holder = state.holder.unwrap();
@@ -41,11 +41,11 @@ pub(crate) async fn an_observer_sees_the_holder_and_the_queue_and_writes_nothing
         granted(waiting).await.release().await.unwrap();
     });
     join_all(turns).await;
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }
 
-pub(crate) async fn a_listing_shows_every_lock(place: &Place) {
-    let host = place.host();
+pub(crate) async fn a_listing_shows_every_lock(rig: &Rig) {
+    let host = rig.host();
     let mut guards = Vec::new();
     for name in ["a", "b", "c"] {
         let lock = host.locks.fair_lock(name).unwrap();
@@ -63,10 +63,10 @@ pub(crate) async fn a_listing_shows_every_lock(place: &Place) {
     }
 }
 
-pub(crate) async fn who_waits_is_told_its_place_whenever_it_changes(place: &Place) {
-    let hosts = [(); 3].map(|()| place.host());
+pub(crate) async fn who_waits_is_told_its_place_whenever_it_changes(rig: &Rig) {
+    let hosts = [(); 3].map(|()| rig.host());
     let guard = acquire(&hosts[0]).await;
-    let successor = place.waits_behind(0, &hosts[1]).await;
+    let successor = rig.waits_behind(0, &hosts[1]).await;
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = Arc::clone(&told);
     let lock = hosts[2].locks.fair_lock("a").unwrap();
@@ -88,5 +88,5 @@ pub(crate) async fn who_waits_is_told_its_place_whenever_it_changes(place: &Plac
     expected.push((0, Some(now.ticket())));
     assert_eq!(*told.lock().unwrap(), expected);
     now.release().await.unwrap();
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }

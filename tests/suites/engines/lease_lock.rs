@@ -9,7 +9,7 @@ use std::time::Duration;
 use fairlock::embedded::{Fault, When};
 use fairlock::{Error, Lease, LeaseLock, RecordWait};
 
-use super::place::{Place, SECOND, granted, until};
+use super::rig::{Rig, SECOND, granted, until};
 use fairlock_testkit::lab::{Host, acquire};
 use fairlock_testkit::verbs::meets;
 
@@ -20,16 +20,16 @@ fn named(host: &Host) -> LeaseLock {
 }
 
 /// Leases need dates. Where answers have none, the clock of the hosts stands in for them.
-fn host(place: &Place) -> Host {
-    place.host_with(|builder| builder.fallback_date(place.clock_at_rate(1.0)))
+fn host(rig: &Rig) -> Host {
+    rig.host_with(|builder| builder.fallback_date(rig.clock_at_rate(1.0)))
 }
 
 fn is_refused(refused: &Result<Lease, Error>) -> bool {
     matches!(refused, Err(Error::NotGranted { .. }))
 }
 
-pub(crate) async fn a_lease_is_found_extended_and_released_by_another_process(place: &Place) {
-    let [a, b, c] = [(); 3].map(|()| host(place));
+pub(crate) async fn a_lease_is_found_extended_and_released_by_another_process(rig: &Rig) {
+    let [a, b, c] = [(); 3].map(|()| host(rig));
     let lease = named(&a).acquire("one", MINUTE).await.unwrap();
     assert_eq!(named(&b).find("one").await.unwrap(), Some(lease.clone()));
     assert_eq!(named(&b).find("other").await.unwrap(), None);
@@ -37,7 +37,7 @@ pub(crate) async fn a_lease_is_found_extended_and_released_by_another_process(pl
     assert_eq!(named(&b).acquire("one", MINUTE).await.unwrap(), lease);
     let longer = named(&b).extend(&lease, 10 * MINUTE).await.unwrap();
     assert!(longer.ticket() == lease.ticket() && longer.expires_at() > lease.expires_at());
-    let next = place.waits_behind(0, &c).await;
+    let next = rig.waits_behind(0, &c).await;
     named(&b).release(&lease).await.unwrap();
     let next = granted(next).await;
     assert!(next.ticket() > lease.ticket());
@@ -50,36 +50,36 @@ pub(crate) async fn a_lease_is_found_extended_and_released_by_another_process(pl
     }
     assert!(next.is_held());
     next.release().await.unwrap();
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }
 
-pub(crate) async fn a_lease_whose_requests_go_astray_is_one_lease(place: &Place) {
-    let host = host(place);
+pub(crate) async fn a_lease_whose_requests_go_astray_is_one_lease(rig: &Rig) {
+    let host = host(rig);
     for when in [When::Before, When::After] {
         meets(&host.network, "enter", 1, Fault::Lose(when));
         let lease = named(&host).acquire("one", MINUTE).await.unwrap();
         meets(&host.network, "extend", 1, Fault::Lose(when));
         named(&host).extend(&lease, 2 * MINUTE).await.unwrap();
-        assert_eq!(place.items().await.len(), 1);
+        assert_eq!(rig.items().await.len(), 1);
         meets(&host.network, "release", 1, Fault::Lose(when));
         named(&host).release(&lease).await.unwrap();
-        place.comes_to_rest().await;
+        rig.comes_to_rest().await;
     }
     acquire(&host).await.release().await.unwrap();
 }
 
 /// By the server clock, or by a waiter in the queue that has observed no change for that long.
-pub(crate) async fn a_lease_that_is_over_is_passed_by_who_waits(place: &Place) {
-    let lease = named(&host(place)).acquire("one", SECOND).await.unwrap();
-    let next = granted(place.waits_behind(0, &host(place)).await).await;
+pub(crate) async fn a_lease_that_is_over_is_passed_by_who_waits(rig: &Rig) {
+    let lease = named(&host(rig)).acquire("one", SECOND).await.unwrap();
+    let next = granted(rig.waits_behind(0, &host(rig)).await).await;
     assert!(next.ticket() > lease.ticket());
     next.release().await.unwrap();
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }
 
 /// Leases whose callers waited in the queue, one by one and beside each other, and guards that became leases.
-pub(crate) async fn leases_are_granted_in_turn_and_permits_are_leased(place: &Place) {
-    let [a, b, c] = [(); 3].map(|()| host(place));
+pub(crate) async fn leases_are_granted_in_turn_and_permits_are_leased(rig: &Rig) {
+    let [a, b, c] = [(); 3].map(|()| host(rig));
     let guard = acquire(&a).await;
     let lock = named(&b);
     let waiting = lock.acquire_in_turn("one", MINUTE, RecordWait::Infinite);
@@ -91,7 +91,7 @@ pub(crate) async fn leases_are_granted_in_turn_and_permits_are_leased(place: &Pl
     .await;
     let lease = lease.unwrap();
     assert_eq!(named(&c).find("one").await.unwrap(), Some(lease.clone()));
-    let next = place.waits_behind(0, &c).await;
+    let next = rig.waits_behind(0, &c).await;
     named(&a).release(&lease).await.unwrap();
     let mut next = granted(next).await;
     next.downgrade().await.unwrap();
@@ -104,5 +104,5 @@ pub(crate) async fn leases_are_granted_in_turn_and_permits_are_leased(place: &Pl
     for lease in [reading, longer] {
         named(&c).shared().release(&lease).await.unwrap();
     }
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }

@@ -19,8 +19,8 @@ mod inspect;
 mod lease_lock;
 mod leaving;
 
-mod place;
 mod refusals;
+mod rig;
 mod scopes;
 mod sharers;
 mod sharing;
@@ -101,7 +101,7 @@ macro_rules! tests {
     ($engine:ident: $($part:ident::$scenario:ident),+ $(,)?) => {
         $(#[test]
         fn $scenario() {
-            super::place::$engine(super::$part::$scenario);
+            super::rig::$engine(super::$part::$scenario);
         })+
     };
 }
@@ -127,8 +127,8 @@ fn the_page_of_testing_counts_the_scenarios() {
 #[test]
 #[should_panic(expected = "reads that are not consistent")]
 fn a_client_whose_reads_are_not_consistent_is_found() {
-    place::memory(async |place| {
-        let host = place.host();
+    rig::memory(async |rig| {
+        let host = rig.host();
         let _ = host.network.clone().rewrite(|body| {
             let fields = body.as_object_mut();
             fields.map(|fields| fields.remove("ConsistentRead"));
@@ -141,9 +141,9 @@ fn a_client_whose_reads_are_not_consistent_is_found() {
 #[test]
 fn a_client_whose_clock_is_years_behind_is_found() {
     let plays = || {
-        place::dynamodb_local(async |place| {
+        rig::dynamodb_local(async |rig| {
             let behind = Clock::of_tokio(EPOCH);
-            let host = place.host_with(|builder| builder.clock(behind));
+            let host = rig.host_with(|builder| builder.clock(behind));
             let guard = acquire(&host).await;
             guard.release().await.expect("the lock was held");
         });

@@ -11,13 +11,13 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError::ConditionalCheckF
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure::AllOld};
 use fairlock::{Error, RecordWait};
 
-use super::place::Place;
+use super::rig::Rig;
 use fairlock_testkit::lab::{Host, acquire};
 use fairlock_testkit::tamper::Table;
 
 /// Whether a refusal shows the item, tested without fairlock.
-async fn shows_items(place: &Place) -> bool {
-    let Table { client, name } = place.table();
+async fn shows_items(rig: &Rig) -> bool {
+    let Table { client, name } = rig.table();
     let text = |text: &str| AttributeValue::S(text.into());
     let update = client.update_item().table_name(name).key("pk", text("a"));
     let update = update.key("sk", text("fairlock/#lock"));
@@ -48,19 +48,19 @@ fn sent(host: &Host) -> Arc<Mutex<Vec<(String, bool)>>> {
 }
 
 /// A host that has learned the time from an answer, and so dates its entries. No other client has to date them.
-async fn dated(place: &Place) -> Host {
-    let host = place.host();
+async fn dated(rig: &Rig) -> Host {
+    let host = rig.host();
     acquire(&host).await.release().await.unwrap();
     host
 }
 
 pub(crate) async fn a_refusal_costs_a_consistent_read_where_it_shows_no_item_and_none_where_it_does(
-    place: &Place,
+    rig: &Rig,
 ) {
-    let (holder, other) = (dated(place).await, dated(place).await);
+    let (holder, other) = (dated(rig).await, dated(rig).await);
     let guard = acquire(&holder).await;
-    let shows = shows_items(place).await;
-    assert_eq!(place.shows_items().unwrap_or(shows), shows);
+    let shows = shows_items(rig).await;
+    assert_eq!(rig.shows_items().unwrap_or(shows), shows);
     let sent = sent(&other);
     let lock = other.locks.fair_lock("a").unwrap();
     assert!(lock.try_acquire().await.unwrap().is_none());
@@ -74,10 +74,10 @@ pub(crate) async fn a_refusal_costs_a_consistent_read_where_it_shows_no_item_and
     guard.release().await.unwrap();
 }
 
-pub(crate) async fn no_wait_on_a_held_lock_names_the_holder_and_changes_nothing(place: &Place) {
-    let guard = acquire(&dated(place).await).await;
-    let before = place.items().await;
-    let other = place.host().locks.fair_lock("a").unwrap();
+pub(crate) async fn no_wait_on_a_held_lock_names_the_holder_and_changes_nothing(rig: &Rig) {
+    let guard = acquire(&dated(rig).await).await;
+    let before = rig.items().await;
+    let other = rig.host().locks.fair_lock("a").unwrap();
     let refused = other.acquire(RecordWait::NoWait).await.unwrap_err();
     let Error::NotGranted {
         holder: Some(holder),
@@ -88,9 +88,9 @@ pub(crate) async fn no_wait_on_a_held_lock_names_the_holder_and_changes_nothing(
         panic!("{refused}")
     };
     assert_eq!(holder.ticket, guard.ticket());
-    assert_eq!(place.items().await, before);
+    assert_eq!(rig.items().await, before);
     guard.release().await.unwrap();
     let guard = other.try_acquire().await.unwrap().unwrap();
     guard.release().await.unwrap();
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }

@@ -11,16 +11,16 @@ use fairlock::{Error, LossReason, RecordWait};
 use futures::future::join_all;
 use tokio::time::sleep;
 
-use super::place::{MS, Place, SECOND};
+use super::rig::{MS, Rig, SECOND};
 
-pub(crate) async fn work_ends_when_its_lock_is_lost_and_else_with_a_release(place: &Place) {
-    let host = place.host_with(|builder| builder.lease_duration(6 * SECOND));
+pub(crate) async fn work_ends_when_its_lock_is_lost_and_else_with_a_release(rig: &Rig) {
+    let host = rig.host_with(|builder| builder.lease_duration(6 * SECOND));
     let lock = host.locks.fair_lock("a").unwrap();
     let ran = lock.run(RecordWait::NoWait, async |guard| guard.ticket());
     let first = ran.await.unwrap().into_result().unwrap();
     let ran = lock.run(RecordWait::NoWait, async |guard| {
         assert!(guard.ticket() > first);
-        place.delete_lock_item().await;
+        rig.delete_lock_item().await;
         pending::<()>().await;
     });
     let lost = ran.await.unwrap_err();
@@ -31,14 +31,14 @@ pub(crate) async fn work_ends_when_its_lock_is_lost_and_else_with_a_release(plac
     assert_eq!(reason, Some(&LossReason::Deleted), "{lost}");
     let ran = lock.run(RecordWait::Infinite, async |guard| guard.ticket());
     assert!(ran.await.unwrap().into_result().unwrap() > first);
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }
 
-pub(crate) async fn locks_that_are_named_in_any_order_are_had_together_by_everybody(place: &Place) {
+pub(crate) async fn locks_that_are_named_in_any_order_are_had_together_by_everybody(rig: &Rig) {
     let named = [["a", "b"], ["b", "a"], ["b", "c"], ["c", "a"]];
     let inside = AtomicUsize::new(0);
     let turns = named.map(|names| {
-        let (host, inside) = (place.host(), &inside);
+        let (host, inside) = (rig.host(), &inside);
         async move {
             let both = host.locks.multi_lock(names).unwrap();
             for _ in 0..5 {
@@ -54,7 +54,7 @@ pub(crate) async fn locks_that_are_named_in_any_order_are_had_together_by_everyb
         }
     });
     join_all(turns).await;
-    let locks = &place.host().locks;
+    let locks = &rig.host().locks;
     let all = locks.multi_lock(["c", "b", "a"]).unwrap();
     let guard = all.acquire(RecordWait::Infinite).await.unwrap();
     let both = locks.multi_lock(["a", "b"]).unwrap();

@@ -11,7 +11,7 @@ use fairlock::embedded::{Fault, Faults, Gate, When};
 use fairlock::{Error, LossReason};
 
 use super::faults::{each, in_vain, unseen};
-use super::place::{Place, SECOND, SHORT, granted, until};
+use super::rig::{Rig, SECOND, SHORT, granted, until};
 use super::sharing::{counted, shares, takes, waits_for};
 use fairlock_testkit::lab::{Host, cut_off};
 use fairlock_testkit::verbs::meets;
@@ -27,61 +27,61 @@ const WRITES: [(&str, usize); 6] = [
 ];
 
 /// Two sharers, a waiter for many permits behind them, and a waiter behind that one get their permits, although one write meets a fault.
-async fn four_turns(place: &Place, (write, sender): (&'static str, usize), fault: Fault) {
-    let hosts = [(); 4].map(|()| place.host_with(|builder| builder.request_timeout(SECOND)));
+async fn four_turns(rig: &Rig, (write, sender): (&'static str, usize), fault: Fault) {
+    let hosts = [(); 4].map(|()| rig.host_with(|builder| builder.request_timeout(SECOND)));
     let met = meets(&hosts[sender].network, write, 1, fault);
     let (three, one) = (takes(&hosts[0], 3).await, takes(&hosts[1], 1).await);
-    let many = waits_for(place, 0, &hosts[2], 3).await;
-    let behind = waits_for(place, 1, &hosts[3], 2).await;
+    let many = waits_for(rig, 0, &hosts[2], 3).await;
+    let behind = waits_for(rig, 1, &hosts[3], 2).await;
     one.release().await.unwrap();
     three.release().await.unwrap();
     let (mut many, behind) = (granted(many).await, granted(behind).await);
-    assert_eq!(counted(place).await, (5, 1, 1, 0), "{write}");
+    assert_eq!(counted(rig).await, (5, 1, 1, 0), "{write}");
     many.downgrade().await.unwrap();
-    assert_eq!(counted(place).await, (3, 1, 1, 0), "{write}");
+    assert_eq!(counted(rig).await, (3, 1, 1, 0), "{write}");
     behind.release().await.unwrap();
     many.release().await.unwrap();
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
     until(async || met.load(Ordering::SeqCst) == 1).await;
 }
 
-pub(crate) async fn a_write_of_a_sharer_that_was_applied_unseen_is_recognised(place: &Place) {
-    for (write, fault) in place.sampled(each(WRITES, &unseen()), 4) {
-        four_turns(place, write, fault).await;
+pub(crate) async fn a_write_of_a_sharer_that_was_applied_unseen_is_recognised(rig: &Rig) {
+    for (write, fault) in rig.sampled(each(WRITES, &unseen()), 4) {
+        four_turns(rig, write, fault).await;
     }
 }
 
-pub(crate) async fn a_write_of_a_sharer_that_was_not_applied_is_sent_again(place: &Place) {
-    for (write, fault) in place.sampled(each(WRITES, &in_vain()), 5) {
-        four_turns(place, write, fault).await;
+pub(crate) async fn a_write_of_a_sharer_that_was_not_applied_is_sent_again(rig: &Rig) {
+    for (write, fault) in rig.sampled(each(WRITES, &in_vain()), 5) {
+        four_turns(rig, write, fault).await;
     }
 }
 
-pub(crate) async fn a_write_of_a_sharer_that_comes_twice_is_applied_once(place: &Place) {
+pub(crate) async fn a_write_of_a_sharer_that_comes_twice_is_applied_once(rig: &Rig) {
     for write in WRITES {
-        four_turns(place, write, Fault::Duplicate { after: SECOND / 50 }).await;
+        four_turns(rig, write, Fault::Duplicate { after: SECOND / 50 }).await;
     }
 }
 
 /// A client that will die.
-fn mortal(place: &Place) -> Host {
-    place.host_with(|builder| builder.lease_duration(SHORT))
+fn mortal(rig: &Rig) -> Host {
+    rig.host_with(|builder| builder.lease_duration(SHORT))
 }
 
 /// The dead are at the holder's place or beside it. Living readers stay, and are renewed.
-pub(crate) async fn dead_readers_are_evicted_one_by_one_and_the_living_stay(place: &Place) {
-    let hosts = [(); 3].map(|()| mortal(place));
+pub(crate) async fn dead_readers_are_evicted_one_by_one_and_the_living_stay(rig: &Rig) {
+    let hosts = [(); 3].map(|()| mortal(rig));
     let (first, alive, third) = (
         shares(&hosts[0]).await,
         shares(&hosts[1]).await,
         shares(&hosts[2]).await,
     );
-    let writer = place.waits_behind(0, &place.host()).await;
+    let writer = rig.waits_behind(0, &rig.host()).await;
     hosts[0].network.set_faults(cut_off());
-    until(async || counted(place).await == (2, 2, 2, 1)).await;
+    until(async || counted(rig).await == (2, 2, 2, 1)).await;
     assert!(!first.is_held() && alive.is_held() && third.is_held());
     hosts[2].network.set_faults(cut_off());
-    until(async || counted(place).await == (1, 1, 1, 1)).await;
+    until(async || counted(rig).await == (1, 1, 1, 1)).await;
     assert!(alive.is_held() && !third.is_held() && !writer.is_finished());
     hosts[2].network.set_faults(Faults::default());
     let reason = third.lost().await.reason;
@@ -91,14 +91,14 @@ pub(crate) async fn dead_readers_are_evicted_one_by_one_and_the_living_stay(plac
     hosts[1].network.set_faults(cut_off());
     let writer = granted(writer).await;
     assert!(!alive.is_held(), "two believe that they have the lock");
-    assert_eq!(counted(place).await, (64, 0, 0, 0));
+    assert_eq!(counted(rig).await, (64, 0, 0, 0));
     writer.release().await.unwrap();
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }
 
 /// Raises the beat, as a renewal does.
-async fn renew(place: &Place) {
-    let mut item = place.items().await.remove(0);
+async fn renew(rig: &Rig) {
+    let mut item = rig.items().await.remove(0);
     let sharers = item.get_mut("sharers").unwrap();
     let AttributeValue::M(sharers) = sharers else {
         unreachable!()
@@ -110,26 +110,26 @@ async fn renew(place: &Place) {
         let beat: u64 = sharer["beat"].as_n().unwrap().parse().unwrap();
         sharer.insert("beat".into(), AttributeValue::N((beat + 1).to_string()));
     }
-    place.put(&item).await;
+    rig.put(&item).await;
 }
 
-pub(crate) async fn a_renewal_that_comes_before_the_eviction_saves_a_reader(place: &Place) {
-    let (host, dead, writer) = (place.host(), mortal(place), place.host());
+pub(crate) async fn a_renewal_that_comes_before_the_eviction_saves_a_reader(rig: &Rig) {
+    let (host, dead, writer) = (rig.host(), mortal(rig), rig.host());
     let (alive, _dead) = (shares(&host).await, shares(&dead).await);
     let gate = Gate::closed();
     let evict = Fault::Hold(When::Before, gate.clone());
     meets(&writer.network, "evict", 1, evict);
-    let waiting = place.waits_behind(0, &writer).await;
+    let waiting = rig.waits_behind(0, &writer).await;
     dead.network.set_faults(cut_off());
     gate.reached(1).await;
-    renew(place).await;
+    renew(rig).await;
     gate.open();
     // The write was refused, and the writer has polled again.
     let sent = writer.network.counts().requests();
     let polled = || writer.network.counts().requests() > sent + 2;
     until(async || polled() || waiting.is_finished()).await;
-    assert_eq!(counted(place).await, (2, 1, 1, 1));
+    assert_eq!(counted(rig).await, (2, 1, 1, 1));
     alive.release().await.unwrap();
     granted(waiting).await.release().await.unwrap();
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }

@@ -9,7 +9,7 @@
 use fairlock::{Error, ItemProblem, LockGuard, RecordWait, Stage};
 use futures::future::join_all;
 
-use super::place::{Place, SHORT, Waiting, granted, is_held, until};
+use super::rig::{Rig, SHORT, Waiting, granted, is_held, until};
 use fairlock_testkit::lab::{Host, acquire};
 use fairlock_testkit::tamper::{Item, held_in_slot, successors};
 
@@ -29,30 +29,30 @@ pub(crate) async fn takes(host: &Host, permits: u64) -> LockGuard {
 }
 
 /// Waits until a call is in the queue, behind `before` others.
-async fn is_in_queue(place: &Place, before: usize) {
-    let onlooker = place.host().locks.fair_lock("a").unwrap();
+async fn is_in_queue(rig: &Rig, before: usize) {
+    let onlooker = rig.host().locks.fair_lock("a").unwrap();
     until(async || onlooker.inspect().await.unwrap().queue.len() > before).await;
 }
 
-pub(crate) async fn waits_to_share(place: &Place, before: usize, host: &Host) -> Waiting {
+pub(crate) async fn waits_to_share(rig: &Rig, before: usize, host: &Host) -> Waiting {
     let lock = host.locks.fair_lock("a").unwrap();
     let waiting = async move { lock.acquire_shared(RecordWait::Infinite).await };
     let waiting = tokio::spawn(waiting);
-    is_in_queue(place, before).await;
+    is_in_queue(rig, before).await;
     waiting
 }
 
-pub(crate) async fn waits_for(place: &Place, before: usize, host: &Host, permits: u64) -> Waiting {
+pub(crate) async fn waits_for(rig: &Rig, before: usize, host: &Host, permits: u64) -> Waiting {
     let lock = host.locks.semaphore("a", FIVE).unwrap();
     let waiting = async move { lock.acquire_many(permits, RecordWait::Infinite).await };
     let waiting = tokio::spawn(waiting);
-    is_in_queue(place, before).await;
+    is_in_queue(rig, before).await;
     waiting
 }
 
 /// The permits of all holders, and how many sharers, tickets of sharers, and successors the lock item has.
-pub(crate) async fn counted(place: &Place) -> (i64, usize, usize, usize) {
-    let item = &place.items().await[0];
+pub(crate) async fn counted(rig: &Rig) -> (i64, usize, usize, usize) {
+    let item = &rig.items().await[0];
     let number = |name: &str| item[name].as_n().unwrap().parse::<i64>().unwrap();
     let sharers = item["sharers"].as_m().unwrap();
     let nonces = nonces(item);
@@ -69,20 +69,20 @@ fn nonces(item: &Item) -> Vec<String> {
     let slots = item["slots"].as_l().unwrap().iter();
     let sharers = item["sharers"].as_m().unwrap().values();
     let places = slots.chain(sharers);
-    let nonces = places.filter_map(|place| place.as_m().unwrap().get("nonce"));
+    let nonces = places.filter_map(|rig| rig.as_m().unwrap().get("nonce"));
     nonces.map(|nonce| nonce.as_s().unwrap().clone()).collect()
 }
 
-async fn has_no_holder(place: &Place) -> bool {
-    !is_held(&place.items().await[0])
+async fn has_no_holder(rig: &Rig) -> bool {
+    !is_held(&rig.items().await[0])
 }
 
-pub(crate) async fn readers_come_and_go_beside_each_other_and_the_last_hands_over(place: &Place) {
-    let hosts = [(); 6].map(|()| place.host());
+pub(crate) async fn readers_come_and_go_beside_each_other_and_the_last_hands_over(rig: &Rig) {
+    let hosts = [(); 6].map(|()| rig.host());
     let first = shares(&hosts[0]).await;
     let second = shares(&hosts[1]).await;
     let third = shares(&hosts[2]).await;
-    assert_eq!(counted(place).await, (3, 2, 2, 0));
+    assert_eq!(counted(rig).await, (3, 2, 2, 0));
     assert!(first.ticket() < second.ticket() && second.ticket() < third.ticket());
     let state = hosts[3].locks.fair_lock("a").unwrap().inspect().await;
     let shown = state.unwrap().sharers;
@@ -91,39 +91,37 @@ pub(crate) async fn readers_come_and_go_beside_each_other_and_the_last_hands_ove
     assert_eq!(shown, sharers);
     // The one at the holder's place, one beside it, and the last of all.
     first.release().await.unwrap();
-    assert!(has_no_holder(place).await);
-    assert_eq!(counted(place).await, (2, 2, 2, 0));
-    let writer = place.waits_behind(0, &hosts[3]).await;
+    assert!(has_no_holder(rig).await);
+    assert_eq!(counted(rig).await, (2, 2, 2, 0));
+    let writer = rig.waits_behind(0, &hosts[3]).await;
     let readers = [
-        waits_to_share(place, 1, &hosts[4]).await,
-        waits_to_share(place, 2, &hosts[5]).await,
+        waits_to_share(rig, 1, &hosts[4]).await,
+        waits_to_share(rig, 2, &hosts[5]).await,
     ];
     second.release().await.unwrap();
-    assert_eq!(counted(place).await, (1, 1, 1, 3));
+    assert_eq!(counted(rig).await, (1, 1, 1, 3));
     assert!(!writer.is_finished());
     third.release().await.unwrap();
     let writer = granted(writer).await;
-    assert_eq!(counted(place).await, (64, 0, 0, 2));
+    assert_eq!(counted(rig).await, (64, 0, 0, 2));
     assert!(readers.iter().all(|reader| !reader.is_finished()));
     writer.release().await.unwrap();
     let readers = join_all(readers.map(granted)).await;
-    assert_eq!(counted(place).await, (2, 1, 1, 0));
+    assert_eq!(counted(rig).await, (2, 1, 1, 0));
     for reader in readers {
         reader.release().await.unwrap();
     }
-    assert_eq!(counted(place).await, (0, 0, 0, 0));
-    place.comes_to_rest().await;
+    assert_eq!(counted(rig).await, (0, 0, 0, 0));
+    rig.comes_to_rest().await;
 }
 
-pub(crate) async fn a_reader_alone_that_has_not_seen_who_came_hands_over_all_the_same(
-    place: &Place,
-) {
-    let hosts = [(); 2].map(|()| place.host());
+pub(crate) async fn a_reader_alone_that_has_not_seen_who_came_hands_over_all_the_same(rig: &Rig) {
+    let hosts = [(); 2].map(|()| rig.host());
     let reader = shares(&hosts[0]).await;
-    let writer = place.waits_behind(0, &hosts[1]).await;
+    let writer = rig.waits_behind(0, &hosts[1]).await;
     reader.release().await.unwrap();
     granted(writer).await.release().await.unwrap();
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }
 
 fn beat(item: &Item) -> u64 {
@@ -132,51 +130,51 @@ fn beat(item: &Item) -> u64 {
 }
 
 pub(crate) async fn a_reader_that_was_alone_before_a_writer_and_is_not_any_more_leaves_the_others(
-    place: &Place,
+    rig: &Rig,
 ) {
-    let host = place.host_with(|builder| builder.lease_duration(SHORT));
+    let host = rig.host_with(|builder| builder.lease_duration(SHORT));
     let reader = shares(&host).await;
-    let writer = place.waits_behind(0, &place.host()).await;
+    let writer = rig.waits_behind(0, &rig.host()).await;
     // The renewal's answer shows it the writer.
-    let before = beat(&place.items().await[0]);
-    until(async || beat(&place.items().await[0]) > before).await;
+    let before = beat(&rig.items().await[0]);
+    until(async || beat(&rig.items().await[0]) > before).await;
     writer.abort();
-    until(async || successors(&place.items().await[0]) == 0).await;
-    let other = shares(&place.host()).await;
+    until(async || successors(&rig.items().await[0]) == 0).await;
+    let other = shares(&rig.host()).await;
     reader.release().await.unwrap();
-    assert_eq!(counted(place).await, (1, 1, 1, 0));
+    assert_eq!(counted(rig).await, (1, 1, 1, 0));
     assert!(other.is_held());
     other.release().await.unwrap();
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }
 
-pub(crate) async fn a_downgrade_lets_readers_in_and_no_writer(place: &Place) {
-    let hosts = [(); 4].map(|()| place.host());
+pub(crate) async fn a_downgrade_lets_readers_in_and_no_writer(rig: &Rig) {
+    let hosts = [(); 4].map(|()| rig.host());
     let mut guard = acquire(&hosts[0]).await;
     let readers = [
-        waits_to_share(place, 0, &hosts[1]).await,
-        waits_to_share(place, 1, &hosts[2]).await,
+        waits_to_share(rig, 0, &hosts[1]).await,
+        waits_to_share(rig, 1, &hosts[2]).await,
     ];
-    let writer = place.waits_behind(2, &hosts[3]).await;
+    let writer = rig.waits_behind(2, &hosts[3]).await;
     guard.downgrade().await.unwrap();
     let readers = join_all(readers.map(granted)).await;
-    assert_eq!(counted(place).await, (3, 2, 2, 1));
+    assert_eq!(counted(rig).await, (3, 2, 2, 1));
     assert!(!writer.is_finished() && guard.is_held());
     guard.release().await.unwrap();
     for reader in readers {
         reader.release().await.unwrap();
     }
     granted(writer).await.release().await.unwrap();
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }
 
-pub(crate) async fn several_are_let_in_by_one_write_as_far_as_there_are_permits(place: &Place) {
-    let hosts = [(); 6].map(|()| place.host());
+pub(crate) async fn several_are_let_in_by_one_write_as_far_as_there_are_permits(rig: &Rig) {
+    let hosts = [(); 6].map(|()| rig.host());
     let all = takes(&hosts[0], FIVE).await;
     let mut waiting = Vec::new();
     for (before, permits) in [1, 2, 1, 4, 1].into_iter().enumerate() {
         let host = &hosts[before + 1];
-        waiting.push(waits_for(place, before, host, permits).await);
+        waiting.push(waits_for(rig, before, host, permits).await);
     }
     all.release().await.unwrap();
     let rest = waiting.split_off(3);
@@ -186,7 +184,7 @@ pub(crate) async fn several_are_let_in_by_one_write_as_far_as_there_are_permits(
     // The next waiter needs four, which are free when the last of these has gone.
     first.sort_by_key(LockGuard::permits);
     // One permit is left, but the last waiter may not overtake the one before it.
-    assert_eq!(counted(place).await, (4, 2, 2, 2));
+    assert_eq!(counted(rig).await, (4, 2, 2, 2));
     for guard in first {
         assert!(rest.iter().all(|waiting| !waiting.is_finished()));
         guard.release().await.unwrap();
@@ -194,31 +192,31 @@ pub(crate) async fn several_are_let_in_by_one_write_as_far_as_there_are_permits(
     for guard in join_all(rest.into_iter().map(granted)).await {
         guard.release().await.unwrap();
     }
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }
 
 pub(crate) async fn permits_that_are_not_left_are_refused_and_their_number_must_be_the_same(
-    place: &Place,
+    rig: &Rig,
 ) {
-    let hosts = [(); 3].map(|()| place.host());
+    let hosts = [(); 3].map(|()| rig.host());
     let (three, one) = (takes(&hosts[0], 3).await, takes(&hosts[1], 1).await);
     let semaphore = |permits| hosts[2].locks.semaphore("a", permits).unwrap();
     let refused = semaphore(FIVE).acquire_many(2, RecordWait::NoWait).await;
     let refused = refused.unwrap_err();
     assert!(matches!(refused, Error::NotGranted { .. }), "{refused}");
     let last = semaphore(FIVE).acquire(RecordWait::NoWait).await.unwrap();
-    assert_eq!(counted(place).await, (5, 2, 2, 0));
+    assert_eq!(counted(rig).await, (5, 2, 2, 0));
     last.release().await.unwrap();
-    are_refused(place, &hosts[2]).await;
+    are_refused(rig, &hosts[2]).await;
     three.release().await.unwrap();
     one.release().await.unwrap();
-    are_refused(place, &hosts[2]).await;
-    place.comes_to_rest().await;
+    are_refused(rig, &hosts[2]).await;
+    rig.comes_to_rest().await;
 }
 
 /// Callers that name another number of permits are refused, and write nothing.
-async fn are_refused(place: &Place, host: &Host) {
-    let before = place.items().await;
+async fn are_refused(rig: &Rig, host: &Host) {
+    let before = rig.items().await;
     for wait in [RecordWait::NoWait, RecordWait::Infinite] {
         let six = host.locks.semaphore("a", 6).unwrap();
         let fair = host.locks.fair_lock("a").unwrap();
@@ -235,5 +233,5 @@ async fn are_refused(place: &Place, host: &Host) {
             assert_eq!(*problem, ItemProblem::Permits { found, said });
         }
     }
-    assert_eq!(place.items().await, before);
+    assert_eq!(rig.items().await, before);
 }

@@ -8,11 +8,11 @@
 use aws_sdk_dynamodb::types::ScalarAttributeType::{N, S};
 use fairlock::{EncryptionKey, Error, Finding, TableOptions, TableSetting};
 
-use super::place::Place;
+use super::rig::Rig;
 use fairlock_testkit::keyed_tables::{OF_LOCKS, create_table};
 
-pub(crate) async fn a_table_is_made_once_and_found_fit(place: &Place) {
-    let locks = place.host().locks;
+pub(crate) async fn a_table_is_made_once_and_found_fit(rig: &Rig) {
+    let locks = rig.host().locks;
     locks.create_table(&TableOptions::default()).await.unwrap();
     let report = locks.check_table().await.unwrap();
     assert!(report.is_usable(), "{report}");
@@ -24,12 +24,12 @@ pub(crate) async fn a_table_is_made_once_and_found_fit(place: &Place) {
     );
 }
 
-pub(crate) async fn a_table_that_is_missing_or_of_other_keys_is_named(place: &Place) {
-    let name = format!("{}-other", place.table().name);
-    let other = place.host_with(|builder| builder.table(&name)).locks;
+pub(crate) async fn a_table_that_is_missing_or_of_other_keys_is_named(rig: &Rig) {
+    let name = format!("{}-other", rig.table().name);
+    let other = rig.host_with(|builder| builder.table(&name)).locks;
     let report = other.check_table().await.unwrap();
     assert_eq!(report.findings[0], Finding::NoTable, "{report}");
-    let client = place.table().client;
+    let client = rig.table().client;
     create_table(&client, &name, &[("id", S), ("sk", N)]).await;
     let report = other.check_table().await.unwrap();
     let wrong = &report.findings[0];
@@ -44,11 +44,11 @@ pub(crate) async fn a_table_that_is_missing_or_of_other_keys_is_named(place: &Pl
     client.delete_table().table_name(name).send().await.unwrap();
 }
 
-pub(crate) async fn a_table_without_ttl_is_warned_of_until_it_is_switched_on(place: &Place) {
-    let name = format!("{}-no-ttl", place.table().name);
-    let client = place.table().client;
+pub(crate) async fn a_table_without_ttl_is_warned_of_until_it_is_switched_on(rig: &Rig) {
+    let name = format!("{}-no-ttl", rig.table().name);
+    let client = rig.table().client;
     create_table(&client, &name, &OF_LOCKS).await;
-    let locks = place.host_with(|builder| builder.table(&name)).locks;
+    let locks = rig.host_with(|builder| builder.table(&name)).locks;
     let report = locks.check_table().await.unwrap();
     assert!(report.findings.contains(&Finding::NoTtl), "{report}");
     assert!(report.is_usable(), "{report}");
@@ -71,11 +71,11 @@ fn is_of_an_engine(finding: &Finding) -> bool {
 }
 
 pub(crate) async fn settings_are_there_after_the_creation_or_the_engine_has_none_of_the_kind(
-    place: &Place,
+    rig: &Rig,
 ) {
-    let name = format!("{}-settings", place.table().name);
-    let client = place.table().client;
-    let locks = place.host_with(|builder| builder.table(&name)).locks;
+    let name = format!("{}-settings", rig.table().name);
+    let client = rig.table().client;
+    let locks = rig.host_with(|builder| builder.table(&name)).locks;
     let options = TableOptions::default()
         .tag("team", "payments")
         .deletion_protection()

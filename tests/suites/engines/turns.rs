@@ -12,12 +12,12 @@ use fairlock::{Error, Invalid, RecordWait, Ticket};
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
-use super::place::{MS, Place, SECOND, granted, is_held, until};
+use super::rig::{MS, Rig, SECOND, granted, is_held, until};
 use fairlock_testkit::lab::{Host, acquire};
 use fairlock_testkit::tamper::successors;
 
-pub(crate) async fn an_uncontended_turn_is_two_requests_and_leaves_one_item(place: &Place) {
-    let host = place.host();
+pub(crate) async fn an_uncontended_turn_is_two_requests_and_leaves_one_item(rig: &Rig) {
+    let host = rig.host();
     // Creates the lock, and tells the client the time.
     acquire(&host).await.release().await.unwrap();
     let before = host.network.counts().requests();
@@ -27,16 +27,16 @@ pub(crate) async fn an_uncontended_turn_is_two_requests_and_leaves_one_item(plac
     guard.release().await.unwrap();
     let counts = host.network.counts();
     assert_eq!(counts.requests(), before + 2, "{counts:?}");
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
     let guard = acquire(&host).await;
     assert!(guard.ticket() > first);
     guard.release().await.unwrap();
 }
 
 pub(crate) async fn every_record_wait_is_granted_a_free_lock_and_a_time_out_of_zero_is_refused(
-    place: &Place,
+    rig: &Rig,
 ) {
-    let lock = place.host().locks.fair_lock("a").unwrap();
+    let lock = rig.host().locks.fair_lock("a").unwrap();
     for wait in [
         RecordWait::NoWait,
         RecordWait::Timeout(60 * SECOND),
@@ -49,7 +49,7 @@ pub(crate) async fn every_record_wait_is_granted_a_free_lock_and_a_time_out_of_z
     let refused = lock.acquire(RecordWait::Timeout(Duration::ZERO)).await;
     assert!(matches!(refused, Err(Error::Invalid(Invalid::ZeroTimeout))));
     guard.release().await.unwrap();
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }
 
 /// The callers that held the lock, and their tickets.
@@ -87,21 +87,21 @@ impl Visits {
 }
 
 pub(crate) async fn eight_workers_take_ten_turns_each_in_the_order_of_their_tickets_and_never_two_at_once(
-    place: &Place,
+    rig: &Rig,
 ) {
-    let (visits, hosts) = (Visits::default(), [(); 8].map(|()| place.host()));
+    let (visits, hosts) = (Visits::default(), [(); 8].map(|()| rig.host()));
     join_all(hosts.iter().map(|host| visits.visit(host, 10))).await;
     visits.assert_in_order(80);
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }
 
-pub(crate) async fn those_who_wait_are_granted_in_the_order_in_which_they_came(place: &Place) {
-    let guard = acquire(&place.host()).await;
+pub(crate) async fn those_who_wait_are_granted_in_the_order_in_which_they_came(rig: &Rig) {
+    let guard = acquire(&rig.host()).await;
     // More than there are slots.
-    let hosts = [(); 6].map(|()| place.host_with(|builder| builder.successor_slots(2)));
+    let hosts = [(); 6].map(|()| rig.host_with(|builder| builder.successor_slots(2)));
     let mut waiting = Vec::new();
     for (before, host) in hosts.iter().enumerate() {
-        waiting.push(place.waits_behind(before, host).await);
+        waiting.push(rig.waits_behind(before, host).await);
     }
     guard.release().await.unwrap();
     let came = Mutex::new(Vec::new());
@@ -115,13 +115,13 @@ pub(crate) async fn those_who_wait_are_granted_in_the_order_in_which_they_came(p
     });
     join_all(turns).await;
     assert_eq!(*came.lock().unwrap(), [0, 1, 2, 3, 4, 5]);
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }
 
-pub(crate) async fn a_wait_that_times_out_leaves_nothing(place: &Place) {
-    let guard = acquire(&place.host()).await;
+pub(crate) async fn a_wait_that_times_out_leaves_nothing(rig: &Rig) {
+    let guard = acquire(&rig.host()).await;
     // More than there are slots, so that some wait in the queue behind them.
-    let hosts = [(); 6].map(|()| place.host_with(|builder| builder.successor_slots(4)));
+    let hosts = [(); 6].map(|()| rig.host_with(|builder| builder.successor_slots(4)));
     let waits = hosts.iter().map(|host| {
         let lock = host.locks.fair_lock("a").unwrap();
         async move {
@@ -134,31 +134,31 @@ pub(crate) async fn a_wait_that_times_out_leaves_nothing(place: &Place) {
         assert!(matches!(refused, Error::NotGranted { .. }), "{refused}");
         assert!(took >= SECOND, "{took:?}");
     }
-    let onlooker = place.host().locks.fair_lock("a").unwrap();
+    let onlooker = rig.host().locks.fair_lock("a").unwrap();
     until(async || onlooker.inspect().await.unwrap().queue.is_empty()).await;
     assert!(guard.is_held());
     guard.release().await.unwrap();
     acquire(&hosts[0]).await.release().await.unwrap();
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }
 
-pub(crate) async fn a_release_hands_the_lock_to_the_next_in_queue(place: &Place) {
-    let (host, successor) = (place.host(), place.host());
+pub(crate) async fn a_release_hands_the_lock_to_the_next_in_queue(rig: &Rig) {
+    let (host, successor) = (rig.host(), rig.host());
     let guard = acquire(&host).await;
     let ticket = guard.ticket();
-    let waiting = place.waits_behind(0, &successor).await;
+    let waiting = rig.waits_behind(0, &successor).await;
     guard.release().await.unwrap();
     // The release itself hands the lock off, before the successor has polled.
-    let item = &place.items().await[0];
+    let item = &rig.items().await[0];
     assert!(is_held(item) && successors(item) == 0, "{item:?}");
     let next = granted(waiting).await;
     assert!(next.ticket() > ticket);
     next.release().await.unwrap();
-    place.comes_to_rest().await;
+    rig.comes_to_rest().await;
 }
 
-pub(crate) async fn tickets_grow_over_a_lock_item_that_was_deleted(place: &Place) {
-    let (host, other) = (place.host(), place.host());
+pub(crate) async fn tickets_grow_over_a_lock_item_that_was_deleted(rig: &Rig) {
+    let (host, other) = (rig.host(), rig.host());
     let mut newest = Ticket::default();
     for host in [&host, &other, &host] {
         let guard = acquire(host).await;
@@ -167,7 +167,7 @@ pub(crate) async fn tickets_grow_over_a_lock_item_that_was_deleted(place: &Place
         // New tickets come from the clock, in microseconds.
         sleep(MS).await;
         guard.release().await.unwrap();
-        place.delete_lock_item().await;
+        rig.delete_lock_item().await;
     }
-    assert!(place.items().await.is_empty());
+    assert!(rig.items().await.is_empty());
 }

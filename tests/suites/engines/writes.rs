@@ -10,7 +10,7 @@ use fairlock::embedded::{Fault, When};
 use fairlock::{Change, Fence, Item as Attributes, Ticket, UpdateError, Version, VersionedTable};
 use futures::future::join_all;
 
-use super::place::{Place, SHORT};
+use super::rig::{Rig, SHORT};
 use fairlock_testkit::ambiguous_endings::first;
 use fairlock_testkit::lab::acquire;
 use fairlock_testkit::tamper::Table;
@@ -58,8 +58,8 @@ fn parts(table: &str, fence: &Fence) -> [TransactWriteItem; 3] {
     ]
 }
 
-pub(crate) async fn a_fenced_item_refuses_the_stale_and_takes_the_fresh(place: &Place) {
-    let Table { client, name } = place.table();
+pub(crate) async fn a_fenced_item_refuses_the_stale_and_takes_the_fresh(rig: &Rig) {
+    let Table { client, name } = rig.table();
     let fence = |ticket: u64| Fence::new("a fence", Ticket::new(ticket));
     let raise = |ticket| {
         let update = client.update_item().table_name(&name);
@@ -86,9 +86,9 @@ pub(crate) async fn a_fenced_item_refuses_the_stale_and_takes_the_fresh(place: &
     );
 }
 
-pub(crate) async fn a_checked_transaction_applies_only_while_its_hold_is_the_holder(place: &Place) {
-    let Table { client, name } = place.table();
-    let (a, b) = (place.host(), place.host());
+pub(crate) async fn a_checked_transaction_applies_only_while_its_hold_is_the_holder(rig: &Rig) {
+    let Table { client, name } = rig.table();
+    let (a, b) = (rig.host(), rig.host());
     let guard = acquire(&a).await;
     let checked = |check: &TransactWriteItem| {
         let put = Put::builder().table_name(&name).set_item(Some(whole_key()));
@@ -108,9 +108,9 @@ pub(crate) async fn a_checked_transaction_applies_only_while_its_hold_is_the_hol
 }
 
 /// A table of versioned items on a network of its own, and the network.
-fn versioned(place: &Place) -> (VersionedTable, fairlock::embedded::Network) {
-    let (client, network) = place.client();
-    let builder = VersionedTable::builder(client, place.table().name);
+fn versioned(rig: &Rig) -> (VersionedTable, fairlock::embedded::Network) {
+    let (client, network) = rig.client();
+    let builder = VersionedTable::builder(client, rig.table().name);
     let builder = builder.request_timeout(SHORT).max_attempts(100);
     (builder.build().unwrap(), network)
 }
@@ -127,8 +127,8 @@ fn deletes(item: Option<Attributes>) -> Result<Change, &'static str> {
     item.map_or(Err("gone"), |_| Ok(Change::Delete))
 }
 
-pub(crate) async fn versioned_updates_of_many_at_once_lose_nothing(place: &Place) {
-    let workers = [(); 4].map(|()| versioned(place).0);
+pub(crate) async fn versioned_updates_of_many_at_once_lose_nothing(rig: &Rig) {
+    let workers = [(); 4].map(|()| versioned(rig).0);
     let work = workers.iter().map(|table| async move {
         for _ in 0..5 {
             table.update(key(), counts_up).await.unwrap();
@@ -146,8 +146,8 @@ pub(crate) async fn versioned_updates_of_many_at_once_lose_nothing(place: &Place
     assert!(matches!(gone, Err(UpdateError::Caller("gone"))), "{gone:?}");
 }
 
-pub(crate) async fn a_versioned_write_that_was_applied_unseen_is_made_once(place: &Place) {
-    let (table, network) = versioned(place);
+pub(crate) async fn a_versioned_write_that_was_applied_unseen_is_made_once(rig: &Rig) {
+    let (table, network) = versioned(rig);
     for count in 1..4 {
         first(&network, "PutItem", Fault::Lose(When::After));
         let updated = table.update(key(), counts_up).await.unwrap();

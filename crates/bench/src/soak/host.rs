@@ -29,8 +29,10 @@ impl Host {
     pub(crate) fn new(soak: &Soak, place: usize, seed: u64) -> Result<Arc<Host>, Failure> {
         let lease = Duration::from_secs(LEASES[place]);
         let weather = Weather::new(&soak.climate, seed);
-        let network = soak.turns.on(weather.on(soak.place.network().seeded(seed)));
-        let builder = LockClient::builder(soak.place.client(&network));
+        let network = soak
+            .turns
+            .on(weather.on(soak.location.network().seeded(seed)));
+        let builder = LockClient::builder(soak.location.client(&network));
         let builder = builder
             .lease_duration(lease)
             .owner(format!("host {place}, {seed:x}"));

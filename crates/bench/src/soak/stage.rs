@@ -11,10 +11,10 @@ use crate::failure::Failure;
 use crate::soak::expiry::Table;
 use crate::soak::findings::Findings;
 use crate::soak::host::{self, Host, LEASES};
+use crate::soak::location::Location;
 use crate::soak::names::Names;
 use crate::soak::options::Options;
 use crate::soak::oracle::Oracle;
-use crate::soak::place::Place;
 use crate::soak::plant::Plant;
 use crate::soak::register::Fence;
 use crate::soak::tally::Tally;
@@ -22,7 +22,7 @@ use crate::soak::weather::{Climate, Weather};
 
 pub(crate) struct Soak {
     pub(crate) options: Options,
-    pub(crate) place: Place,
+    pub(crate) location: Location,
     pub(crate) climate: Arc<Climate>,
     pub(crate) oracle: Oracle,
     pub(crate) findings: Arc<Findings>,
@@ -47,7 +47,7 @@ impl Soak {
         };
         let soak = Soak {
             options: options.clone(),
-            place: Place::open(options)?,
+            location: Location::open(options)?,
             climate: Climate::new(options.faults_per_mille),
             oracle: Oracle::new(fence, findings),
             findings: Arc::clone(findings),
@@ -59,8 +59,8 @@ impl Soak {
         };
         let made = soak.steady()?.create_table(&TableOptions::default()).await;
         made.map_err(|error| Failure::run("no table to lock in", error))?;
-        for place in 0..LEASES.len() {
-            let host = Host::new(&soak, place, options.seed ^ place as u64)?;
+        for nth in 0..LEASES.len() {
+            let host = Host::new(&soak, nth, options.seed ^ nth as u64)?;
             soak.hosts().push(host);
         }
         Ok(Arc::new(soak))
@@ -74,24 +74,24 @@ impl Soak {
     /// A client of its own, whose requests meet the same faults as all others.
     pub(crate) fn onlooker(&self, seed: u64) -> Result<LockClient, Failure> {
         let weather = Weather::new(&self.climate, seed);
-        let network = weather.on(self.place.network().seeded(seed));
-        host::built(self, LockClient::builder(self.place.client(&network)))
+        let network = weather.on(self.location.network().seeded(seed));
+        host::built(self, LockClient::builder(self.location.client(&network)))
     }
 
     pub(crate) fn table(&self) -> Table {
         Table {
-            dynamodb: self.place.client(&self.place.network()),
+            dynamodb: self.location.client(&self.location.network()),
             name: self.options.table.clone(),
         }
     }
 
-    pub(crate) fn host(&self, place: usize) -> Arc<Host> {
-        Arc::clone(&self.hosts()[place])
+    pub(crate) fn host(&self, location: usize) -> Arc<Host> {
+        Arc::clone(&self.hosts()[location])
     }
 
     /// Replaces the client in this place, and returns the old one.
-    pub(crate) fn exchange(&self, place: usize, new: Arc<Host>) -> Arc<Host> {
-        std::mem::replace(&mut self.hosts()[place], new)
+    pub(crate) fn exchange(&self, location: usize, new: Arc<Host>) -> Arc<Host> {
+        std::mem::replace(&mut self.hosts()[location], new)
     }
 
     /// Lets time pass, unless the soak ends before. Returns whether the soak goes on.

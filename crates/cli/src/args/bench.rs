@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use fairlock_cli::flags::duration;
 
-use crate::place::Place;
+use crate::location::Location;
 
 pub(crate) const BENCH_EXAMPLES: &str = "\
 The workers are tasks of this process, each with a lock client of its own; they share connections. \
@@ -92,7 +92,7 @@ pub(crate) struct Bench {
     pub(crate) plant_fault: bool,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 impl Bench {

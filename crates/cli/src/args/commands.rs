@@ -9,9 +9,9 @@ use fairlock::RecordWait;
 use fairlock_cli::flags::{self, duration, seconds};
 
 use crate::failure::{LOST, NOT_GRANTED};
+use crate::location::Location;
 use crate::metrics::Target;
 use crate::notify::Notify;
-use crate::place::Place;
 
 /// The flags of a command that waits for its turn and keeps it.
 #[derive(Args, Debug)]
@@ -126,7 +126,7 @@ pub(crate) struct Hold {
     pub(crate) claim: Claim,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// The process that `fairlock hold` runs in its turn
@@ -193,7 +193,7 @@ pub(crate) struct DataGet {
     pub(crate) lock: String,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// `fairlock data put`
@@ -203,7 +203,7 @@ pub(crate) struct DataPut {
     pub(crate) turn: DataTurn,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// `fairlock data clear`
@@ -213,7 +213,7 @@ pub(crate) struct DataClear {
     pub(crate) turn: DataTurn,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// `fairlock data put` and `fairlock data clear`
@@ -353,7 +353,7 @@ pub(crate) struct LeaseAcquire {
     pub(crate) lock: String,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// Whether the lock is a semaphore.
@@ -393,7 +393,7 @@ pub(crate) struct LeaseExtend {
     pub(crate) lease: String,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// `fairlock lease release`
@@ -413,7 +413,7 @@ pub(crate) struct LeaseRelease {
     pub(crate) lease: String,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// `fairlock lease show`
@@ -434,7 +434,7 @@ pub(crate) struct LeaseShow {
     pub(crate) lock: String,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 pub(crate) const SWEEP_EXAMPLES: &str = "\
@@ -469,7 +469,7 @@ pub(crate) struct Sweep {
     pub(crate) lock: Option<String>,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 pub(crate) const DOCTOR_EXAMPLES: &str = "\
@@ -492,7 +492,7 @@ pub(crate) struct Doctor {
     pub(crate) json: bool,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 pub(crate) const COMPLETIONS_EXAMPLES: &str = "\

@@ -15,8 +15,8 @@ use clap::{Parser, Subcommand};
 use fairlock_cli::flags::{self, duration};
 
 use crate::failure::{Failure, MISUSE};
+use crate::location::Location;
 use crate::notify::Notify;
-use crate::place::Place;
 use crate::stderr_thread;
 use bench::{BENCH_EXAMPLES, Bench};
 use commands::{
@@ -126,38 +126,38 @@ pub(crate) enum Command {
 
 impl Command {
     /// Returns the flags that say where the locks are. Returns `None` if the command has none.
-    pub(crate) fn place(&mut self) -> Option<&mut Place> {
+    pub(crate) fn location(&mut self) -> Option<&mut Location> {
         match self {
-            Command::Run(Run { place, .. })
-            | Command::Hold(Hold { place, .. })
+            Command::Run(Run { location, .. })
+            | Command::Hold(Hold { location, .. })
             | Command::Data {
                 what:
-                    Data::Get(DataGet { place, .. })
-                    | Data::Put(DataPut { place, .. })
-                    | Data::Clear(DataClear { place, .. }),
+                    Data::Get(DataGet { location, .. })
+                    | Data::Put(DataPut { location, .. })
+                    | Data::Clear(DataClear { location, .. }),
             }
             | Command::Lease {
                 what:
-                    Lease::Acquire(LeaseAcquire { place, .. })
-                    | Lease::Extend(LeaseExtend { place, .. })
-                    | Lease::Release(LeaseRelease { place, .. })
-                    | Lease::Show(LeaseShow { place, .. }),
+                    Lease::Acquire(LeaseAcquire { location, .. })
+                    | Lease::Extend(LeaseExtend { location, .. })
+                    | Lease::Release(LeaseRelease { location, .. })
+                    | Lease::Show(LeaseShow { location, .. }),
             }
-            | Command::Sweep(Sweep { place, .. })
-            | Command::Doctor(Doctor { place, .. })
+            | Command::Sweep(Sweep { location, .. })
+            | Command::Doctor(Doctor { location, .. })
             | Command::Table {
-                what: Table::Create(Create { place, .. }) | Table::Check(Check { place, .. }),
+                what: Table::Create(Create { location, .. }) | Table::Check(Check { location, .. }),
             }
-            | Command::Show(Show { place, .. })
-            | Command::Ls(Ls { place, .. })
-            | Command::Ask(Ask { place, .. })
-            | Command::Break(Break { place, .. })
-            | Command::Delete(Delete { place, .. })
-            | Command::Resize(Resize { place, .. })
-            | Command::Bench(Bench { place, .. })
-            | Command::Supervisor(Supervisor { place, .. }) => Some(place),
+            | Command::Show(Show { location, .. })
+            | Command::Ls(Ls { location, .. })
+            | Command::Ask(Ask { location, .. })
+            | Command::Break(Break { location, .. })
+            | Command::Delete(Delete { location, .. })
+            | Command::Resize(Resize { location, .. })
+            | Command::Bench(Bench { location, .. })
+            | Command::Supervisor(Supervisor { location, .. }) => Some(location),
             #[cfg(feature = "top")]
-            Command::Top(Top { place, .. }) => Some(place),
+            Command::Top(Top { location, .. }) => Some(location),
             Command::Serve(_)
             | Command::Demo(_)
             | Command::DemoWorker(_)
@@ -299,7 +299,7 @@ pub(crate) struct Run {
 
     // After the lock and the command, because clap puts all that follows under the heading of `Place`.
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// `fairlock table`
@@ -320,7 +320,7 @@ pub(crate) struct Create {
     pub(crate) settings: Settings,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// `fairlock table check`
@@ -330,7 +330,7 @@ pub(crate) struct Check {
     pub(crate) settings: Settings,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// What is asked of a table beside its keys and TTL
@@ -389,7 +389,7 @@ pub(crate) struct Show {
     pub(crate) lock: String,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// `fairlock ask`
@@ -403,7 +403,7 @@ pub(crate) struct Ask {
     pub(crate) lock: String,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// `fairlock break`
@@ -425,7 +425,7 @@ pub(crate) struct Break {
     pub(crate) lock: String,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// `fairlock delete`
@@ -435,7 +435,7 @@ pub(crate) struct Delete {
     pub(crate) lock: String,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// `fairlock resize`
@@ -449,7 +449,7 @@ pub(crate) struct Resize {
     pub(crate) permits: u64,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// `fairlock ls`
@@ -475,7 +475,7 @@ pub(crate) struct Ls {
     pub(crate) prefix: Option<String>,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// `fairlock demo`
@@ -536,7 +536,7 @@ pub(crate) struct Supervisor {
     pub(crate) command: Vec<OsString>,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// Prints help and version with code 0. Any other clap error is a misuse, and gets this program's code instead of clap's.

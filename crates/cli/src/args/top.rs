@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use fairlock_cli::flags::duration;
 
-use crate::place::Place;
+use crate::location::Location;
 
 pub(crate) const TOP_EXAMPLES: &str = "\
 Each read scans the whole table, which is paid for by its size; of a lock that is inspected it \
@@ -54,7 +54,7 @@ pub(crate) struct Top {
     pub(crate) plant_panic: bool,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 impl Top {

@@ -30,7 +30,7 @@ impl<'a> Cleanup<'a> {
         let lock = self.options.lock();
         for attempt in 0..AT_MOST {
             let deleted = self.locks.delete_lock(&lock).await;
-            match deleted.map_err(|error| Failure::of(&error, &self.options.place))? {
+            match deleted.map_err(|error| Failure::of(&error, &self.options.location))? {
                 DeleteOutcome::TooNew => {}
                 // Another process uses the lock by now, and it is that process's.
                 DeleteOutcome::InUse { .. } => break,
@@ -48,7 +48,7 @@ impl<'a> Cleanup<'a> {
                 () = sleep(AGAIN) => {}
             }
         }
-        let command = self.options.place.command("delete");
+        let command = self.options.location.command("delete");
         say(&format!(
             "leaves the idle lock `{lock}`, one item, which TTL deletes in time: `{command} {lock}` deletes it"
         ));

@@ -39,7 +39,7 @@ async fn run(options: Bench) -> Result<ExitCode, Failure> {
     prompt::must_be_answerable(options.yes, "say --yes to begin without a question")?;
     let meter = Meter::default();
     let set = |builder: fairlock::LockClientBuilder| builder.lease_duration(options.lease);
-    let (dynamodb, first) = options.place.metered(Purpose::Turn, &meter, set).await?;
+    let (dynamodb, first) = options.location.metered(Purpose::Turn, &meter, set).await?;
     let bench = Opened {
         options: &options,
         meter: &meter,
@@ -95,7 +95,7 @@ type Ended = (
 
 impl Opened<'_> {
     fn failed(&self) -> impl Fn(fairlock::Error) -> Failure {
-        |error| Failure::of(&error, &self.options.place)
+        |error| Failure::of(&error, &self.options.location)
     }
 
     /// Whether no caller knows the lock but this contest, which deletes it then.
@@ -107,13 +107,13 @@ impl Opened<'_> {
         let Bench {
             workers,
             hold,
-            place,
+            location,
             ..
         } = self.options;
         let (lock, hold) = (self.options.lock(), humantime::format_duration(*hold));
         format!(
             "{workers} workers at lock {lock} in {}, hold {hold}",
-            place.name()
+            location.name()
         )
     }
 
@@ -195,7 +195,7 @@ impl Opened<'_> {
     }
 
     fn is_charged(&self) -> bool {
-        self.options.place.local.is_none()
+        self.options.location.local.is_none()
     }
 
     /// Lets the workers contend, and measures that.
@@ -206,7 +206,7 @@ impl Opened<'_> {
     ) -> Result<Ended, Failure> {
         let mut clients = Vec::new();
         for number in 1..=plan.workers {
-            let builder = self.options.place.builder(self.dynamodb.clone());
+            let builder = self.options.location.builder(self.dynamodb.clone());
             let builder = builder.lease_duration(plan.lease);
             let client = builder.owner(format!("bench worker {number}")).build();
             clients.push(client.map_err(self.failed())?);

@@ -15,8 +15,8 @@ use crate::args::commands::Doctor;
 use crate::cloud::Cloud;
 use crate::failure::{Failure, UNFIT};
 use crate::local_file::{self, Purpose};
+use crate::location::Location;
 use crate::output;
-use crate::place::Place;
 use crate::table_advice;
 use crate::text::shown;
 
@@ -59,8 +59,8 @@ struct Checks<'a> {
 
 pub(crate) async fn doctor(options: Doctor) -> Result<ExitCode, Failure> {
     // A command line that can mean no table is refused before anything is checked.
-    let built = options.place.builder(local_file::nothing_yet()?).build();
-    built.map_err(|error| Failure::of(&error, &options.place))?;
+    let built = options.location.builder(local_file::nothing_yet()?).build();
+    built.map_err(|error| Failure::of(&error, &options.location))?;
     let mut checks = Checks {
         options: &options,
         gravest: State::Ok,
@@ -95,7 +95,7 @@ impl Checks<'_> {
 
     /// Checks what must be there before the first request. Returns `None` if there can be none.
     async fn way_there(&mut self) -> Result<Option<Client>, Failure> {
-        match &self.options.place.local {
+        match &self.options.location.local {
             Some(file) => self.file(file).await,
             None => self.cloud().await,
         }
@@ -137,8 +137,8 @@ impl Checks<'_> {
     }
 
     async fn cloud(&mut self) -> Result<Option<Client>, Failure> {
-        let place = &self.options.place;
-        let cloud = match Cloud::load(place.endpoint_url.as_deref()).await {
+        let location = &self.options.location;
+        let cloud = match Cloud::load(location.endpoint_url.as_deref()).await {
             Ok(cloud) => cloud,
             Err(failure) => {
                 self.tell("endpoint", State::Problem, failure.text())?;
@@ -164,38 +164,42 @@ impl Checks<'_> {
             return Ok(None);
         }
         let (client, way) = cloud.client();
-        place.note_way(way);
+        location.note_way(way);
         Ok(Some(client))
     }
 
     async fn table(&mut self, dynamodb: &Client) -> Result<(), Failure> {
-        let place = &self.options.place;
-        let locks = place.builder(dynamodb.clone()).build();
+        let location = &self.options.location;
+        let locks = location.builder(dynamodb.clone()).build();
         let checked = match locks {
             Ok(locks) => locks.check_table().await,
             // The flags ask for what cannot be.
-            Err(error) => return Err(Failure::of(&error, place)),
+            Err(error) => return Err(Failure::of(&error, location)),
         };
         let report = match checked {
             Ok(report) => report,
             Err(error) => {
-                return self.tell("table", State::Problem, Failure::of(&error, place).text());
+                return self.tell(
+                    "table",
+                    State::Problem,
+                    Failure::of(&error, location).text(),
+                );
             }
         };
         self.report(&report)?;
         if report.findings.contains(&Finding::NoTable) {
             return Ok(());
         }
-        if report.tried.contains(&probe::READ) && place.local.is_none() {
+        if report.tried.contains(&probe::READ) && location.local.is_none() {
             self.transactions(dynamodb).await?;
         }
         self.times(dynamodb).await
     }
 
     fn report(&mut self, report: &TableReport) -> Result<(), Failure> {
-        let place = &self.options.place;
+        let location = &self.options.location;
         // What this process may not write is told of the file already.
-        let is_told = place
+        let is_told = location
             .local
             .as_deref()
             .and_then(local_file::obstacle)
@@ -209,9 +213,13 @@ impl Checks<'_> {
         for check in checks.chain(["clock", "notifications"]) {
             let findings: Vec<_> = report.findings.iter().filter(found(check)).collect();
             for finding in findings.iter().copied().filter(is_news) {
-                self.tell(check, state(finding), table_advice::reason(finding, place))?;
+                self.tell(
+                    check,
+                    state(finding),
+                    table_advice::reason(finding, location),
+                )?;
             }
-            if let Some(text) = well(check, report, place).filter(|_| findings.is_empty()) {
+            if let Some(text) = well(check, report, location).filter(|_| findings.is_empty()) {
                 self.tell(check, State::Ok, text)?;
             }
         }
@@ -220,7 +228,7 @@ impl Checks<'_> {
 
     /// Whether transactions may check a hold. The command sends none, but programs may.
     async fn transactions(&mut self, dynamodb: &Client) -> Result<(), Failure> {
-        match probe::condition_check(dynamodb, &self.options.place).await {
+        match probe::condition_check(dynamodb, &self.options.location).await {
             Ok(()) => self.tell("ConditionCheckItem", State::Ok, "permitted"),
             Err(said) => {
                 let text = format!(
@@ -233,11 +241,11 @@ impl Checks<'_> {
 
     /// Checks the clock, and how long a request takes.
     async fn times(&mut self, dynamodb: &Client) -> Result<(), Failure> {
-        let place = &self.options.place;
-        let measured = match probe::times(dynamodb, place).await {
+        let location = &self.options.location;
+        let measured = match probe::times(dynamodb, location).await {
             Ok(measured) => measured,
             Err(said) => {
-                let text = format!("cannot be measured: {said}: {}", place.way_there());
+                let text = format!("cannot be measured: {said}: {}", location.way_there());
                 return self.tell("latency", State::Warning, text);
             }
         };
@@ -256,7 +264,7 @@ impl Checks<'_> {
             true => {
                 let text = format!(
                     "{text}: a handoff takes one to two of these, so run nearer to {}, or name a region that is nearer",
-                    place.name()
+                    location.name()
                 );
                 self.tell("latency", State::Warning, text)
             }
@@ -324,7 +332,7 @@ fn about(finding: &Finding) -> &'static str {
 }
 
 /// What to say of a check without findings. Returns `None` if it was not done, or is told elsewhere.
-fn well(check: &str, report: &TableReport, place: &Place) -> Option<String> {
+fn well(check: &str, report: &TableReport, location: &Location) -> Option<String> {
     let is_permitted = |operation: &str| {
         let is_refused = report
             .findings
@@ -334,10 +342,10 @@ fn well(check: &str, report: &TableReport, place: &Place) -> Option<String> {
     };
     match check {
         "table" if is_permitted("DescribeTable") => {
-            Some(format!("{} has the keys that locks need", place.name()))
+            Some(format!("{} has the keys that locks need", location.name()))
         }
         "ttl" if is_permitted("DescribeTimeToLive") => {
-            Some(format!("on, by the attribute `{}`", place.ttl_attribute))
+            Some(format!("on, by the attribute `{}`", location.ttl_attribute))
         }
         operation if report.tried.contains(&operation) => Some("permitted".to_owned()),
         _ => None,

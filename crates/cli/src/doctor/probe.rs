@@ -15,8 +15,8 @@ use tokio::time::sleep;
 
 use crate::failure::deepest;
 use crate::ipc;
+use crate::location::Location;
 use crate::output;
-use crate::place::Place;
 
 /// How many requests are timed.
 pub(super) const TIMES: usize = 9;
@@ -61,13 +61,13 @@ pub(super) struct Measured {
 }
 
 /// Reads nothing, several times. Fails with what became of the first request that had no answer.
-pub(super) async fn times(dynamodb: &Client, place: &Place) -> Result<Measured, String> {
+pub(super) async fn times(dynamodb: &Client, location: &Location) -> Result<Measured, String> {
     let (mut trips, mut skews) = (Vec::new(), Vec::new());
     let mut over = pin!(sleep(WITHIN));
     for _ in 0..TIMES {
         let dates = Dates::default();
         let (began, sent) = (ipc::now(), output::now());
-        let read = read(dynamodb, place, dates.clone());
+        let read = read(dynamodb, location, dates.clone());
         tokio::select! {
             biased;
             answer = read => answer?,
@@ -86,15 +86,15 @@ pub(super) async fn times(dynamodb: &Client, place: &Place) -> Result<Measured, 
     })
 }
 
-async fn read(dynamodb: &Client, place: &Place, dates: Dates) -> Result<(), String> {
+async fn read(dynamodb: &Client, location: &Location, dates: Dates) -> Result<(), String> {
     let request = dynamodb
         .get_item()
-        .table_name(&place.table)
+        .table_name(&location.table)
         .key(
-            &place.partition_key,
+            &location.partition_key,
             AttributeValue::S(PARTITION.to_owned()),
         )
-        .key(&place.sort_key, AttributeValue::S(PARTITION.to_owned()))
+        .key(&location.sort_key, AttributeValue::S(PARTITION.to_owned()))
         .consistent_read(true);
     match request.customize().interceptor(dates).send().await {
         // A refusal is an answer too, and told elsewhere.
@@ -104,16 +104,16 @@ async fn read(dynamodb: &Client, place: &Place, dates: Dates) -> Result<(), Stri
 }
 
 /// Whether transactions with a check are permitted. The one that is tried is cancelled, because its condition cannot hold.
-pub(super) async fn condition_check(dynamodb: &Client, place: &Place) -> Result<(), String> {
+pub(super) async fn condition_check(dynamodb: &Client, location: &Location) -> Result<(), String> {
     let check = ConditionCheck::builder()
-        .table_name(&place.table)
+        .table_name(&location.table)
         .key(
-            &place.partition_key,
+            &location.partition_key,
             AttributeValue::S(PARTITION.to_owned()),
         )
-        .key(&place.sort_key, AttributeValue::S(PARTITION.to_owned()))
+        .key(&location.sort_key, AttributeValue::S(PARTITION.to_owned()))
         .condition_expression("attribute_exists(#pk)")
-        .expression_attribute_names("#pk", &place.partition_key)
+        .expression_attribute_names("#pk", &location.partition_key)
         .build();
     let check = check.map_err(|error| error.to_string())?;
     let item = TransactWriteItem::builder().condition_check(check).build();

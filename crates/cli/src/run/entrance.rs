@@ -35,7 +35,7 @@ impl Entrance {
         options: &Run,
         signals: &mut UnboundedReceiver<Caught>,
     ) -> Result<Entrance, Over> {
-        let file = options.place.local.as_deref();
+        let file = options.location.local.as_deref();
         let Some(passage) = file.and_then(Passage::of) else {
             return Ok(Entrance(None));
         };
@@ -63,7 +63,7 @@ impl Entrance {
                 Some(caught) = signals.recv() => stop_waiting(caught)?,
                 () = &mut over => return Ok(Entrance(None)),
                 () = &mut long, if !is_told => {
-                    let file = options.place.engine();
+                    let file = options.location.engine();
                     say(&format!("lets others come in at {file} first (`lslocks` says who has it locked); goes on soon"));
                     is_told = true;
                 }

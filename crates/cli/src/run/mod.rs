@@ -24,9 +24,9 @@ use crate::failure::{Failure, NOT_GRANTED, killed_by, say};
 use crate::ipc::{Order, now};
 use crate::local_file::Known;
 use crate::local_file::Purpose;
+use crate::location::Location;
 use crate::metrics::Exporter;
 use crate::notify::Notify;
-use crate::place::Place;
 use crate::process_tree;
 use crate::signals::{self, Caught};
 use crate::stderr_thread;
@@ -52,7 +52,7 @@ const AFTERWARDS: Duration = Duration::from_millis(250);
 
 pub(crate) fn run(options: Run) -> Result<ExitCode, Failure> {
     let kill_after = check(&options)?;
-    nesting::check(&options.claim, &options.place)?;
+    nesting::check(&options.claim, &options.location)?;
     // Before any other thread runs, so that no other thread receives the signals.
     let signals = signals::catch()?;
     let ended = crate::on_runtime(async {
@@ -216,7 +216,7 @@ async fn opened(
     signals: &mut UnboundedReceiver<Caught>,
 ) -> Result<LockClient, Over> {
     // Is `None` if the locks are not in a file.
-    let busy = options.place.explained("database is locked");
+    let busy = options.location.explained("database is locked");
     let bound = match busy {
         // Opening a file takes a moment, which does not count as part of the wait.
         Some(_) => wait_limit(options.claim.wait)
@@ -251,10 +251,10 @@ fn wait_limit(wait: RecordWait) -> Duration {
 }
 
 async fn client(options: &Run) -> Result<LockClient, Failure> {
-    let place = &options.place;
-    let listen = |notify: Notify| notify.listen(place.local.is_some());
+    let location = &options.location;
+    let listen = |notify: Notify| notify.listen(location.local.is_some());
     let notifier = options.claim.notify.map(listen).transpose()?;
-    let client = place.client(Purpose::Turn, |builder| {
+    let client = location.client(Purpose::Turn, |builder| {
         let builder = builder
             .lease_duration(options.claim.lease)
             // A process has few locks, so the label is bounded.
@@ -300,14 +300,14 @@ async fn wait(
     supervisor_handle: &mut SupervisorHandle,
     signals: &mut UnboundedReceiver<Caught>,
 ) -> Result<Holds, Over> {
-    let known = options.place.local.as_deref().and_then(Known::of);
+    let known = options.location.local.as_deref().and_then(Known::of);
     let is_there = || {
         let known = known.as_ref();
-        let failure = known.and_then(|known| replaced(&options.place, known));
+        let failure = known.and_then(|known| replaced(&options.location, known));
         failure.map_or(Ok(()), |failure| Err(Over::Refused(failure)))
     };
     let permits = options.claim.permits;
-    let refused = |error: Error| match Failure::of_permits(&error, &options.place, permits) {
+    let refused = |error: Error| match Failure::of_permits(&error, &options.location, permits) {
         failure if failure.code == NOT_GRANTED => {
             Over::Refused(failure.with_code(options.claim.conflict_exit_code))
         }
@@ -344,11 +344,11 @@ async fn wait(
 }
 
 /// Explains what has become of the file that this process waits in, if it is not there any more.
-fn replaced(place: &Place, known: &Known) -> Option<Failure> {
+fn replaced(location: &Location, known: &Known) -> Option<Failure> {
     let file = known.name();
     let why = match (known.is_gone(), file.exists()) {
         (false, _) => None,
-        (true, false) => place.explained("the file is gone"),
+        (true, false) => location.explained("the file is gone"),
         (true, true) => Some(format!(
             "cannot use {}: another file has its name now, where nobody waited: run it again",
             file.display()

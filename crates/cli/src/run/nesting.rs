@@ -6,7 +6,7 @@ use super::holds::Holds;
 use crate::args::claim::Share;
 use crate::args::commands::Claim;
 use crate::failure::{Failure, NOT_GRANTED};
-use crate::place::Place;
+use crate::location::Location;
 
 /// The variable is set for the command: this command's lock, and the locks of the commands around it, as JSON.
 pub(super) const VARIABLE: &str = "FAIRLOCK_HELD";
@@ -14,7 +14,7 @@ pub(super) const VARIABLE: &str = "FAIRLOCK_HELD";
 /// A lock that is held around this command.
 #[derive(Debug, Deserialize, Serialize)]
 struct Held {
-    place: String,
+    location: String,
     lock: String,
     ticket: u64,
     /// Whether it leaves permits to others.
@@ -28,21 +28,21 @@ fn held() -> Option<Vec<Held>> {
 }
 
 /// Refuses to wait for a lock that is held around this command.
-pub(super) fn check(claim: &Claim, place: &Place) -> Result<(), Failure> {
+pub(super) fn check(claim: &Claim, location: &Location) -> Result<(), Failure> {
     let refused = |failure: Failure| failure.with_code(claim.conflict_exit_code);
     match claim.nested {
         true => Ok(()),
         false => claim
             .locks()
-            .try_for_each(|lock| check_lock(lock, place))
+            .try_for_each(|lock| check_lock(lock, location))
             .map_err(refused),
     }
 }
 
 /// Refuses to wait for this lock if it is held around this command.
-pub(crate) fn check_lock(lock: &str, place: &Place) -> Result<(), Failure> {
-    let here = place.identity();
-    let is_ours = |held: &&Held| held.place == here && held.lock == lock;
+pub(crate) fn check_lock(lock: &str, location: &Location) -> Result<(), Failure> {
+    let here = location.identity();
+    let is_ours = |held: &&Held| held.location == here && held.lock == lock;
     match held().unwrap_or_default().iter().find(is_ours) {
         Some(Held {
             ticket,
@@ -67,7 +67,7 @@ pub(crate) fn check_lock(lock: &str, place: &Place) -> Result<(), Failure> {
 }
 
 /// The variable's value for a command that runs with these holds.
-pub(super) fn with(place: &Place, claim: &Claim, holds: &Holds) -> Result<String, Failure> {
+pub(super) fn with(location: &Location, claim: &Claim, holds: &Holds) -> Result<String, Failure> {
     let is_shared = match claim.share() {
         Share::Reader => true,
         Share::Permits { total, take } => take < total,
@@ -75,7 +75,7 @@ pub(super) fn with(place: &Place, claim: &Claim, holds: &Holds) -> Result<String
     };
     let mut held = held().unwrap_or_default();
     held.extend(holds.guards().iter().map(|guard| Held {
-        place: place.identity(),
+        location: location.identity(),
         lock: guard.name().to_owned(),
         ticket: guard.ticket().get(),
         is_shared,

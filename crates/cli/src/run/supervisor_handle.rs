@@ -147,7 +147,7 @@ fn supervisor(options: &Run) -> Command {
     supervisor
         .arg0("fairlock")
         .args(["supervisor", "--group", &group])
-        .args(options.place.flags())
+        .args(options.location.flags())
         .arg("--")
         .args(&options.command);
     supervisor

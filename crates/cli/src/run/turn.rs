@@ -22,7 +22,7 @@ use crate::args::Run;
 use crate::failure::{Failure, INTERNAL, LOST, killed_by, say};
 use crate::ipc::{Deadline, Order, Report, now};
 use crate::local_file::Known;
-use crate::place::Place;
+use crate::location::Location;
 use crate::process_tree;
 use crate::signals::Caught;
 
@@ -60,7 +60,7 @@ pub(super) struct Turn {
     told: Duration,
     /// Which lock is lost, and why.
     loss: Option<Loss>,
-    place: Place,
+    location: Location,
     /// The file that contains the lock. Is `None` if the lock is not in a file.
     file: Option<Known>,
     /// When this process last ran its loop, and how long it stood still before, if that was long.
@@ -113,11 +113,11 @@ pub(super) async fn begin(
         (TICKETS, tickets(holds)?),
         (
             nesting::VARIABLE,
-            nesting::with(&options.place, &options.claim, holds)?,
+            nesting::with(&options.location, &options.claim, holds)?,
         ),
     ];
     // Before the command can delete the file.
-    let file = options.place.local.as_deref().and_then(Known::of);
+    let file = options.location.local.as_deref().and_then(Known::of);
     let deadline = deadline(holds, options.claim.shortest_hold(), kill_after);
     let environment = variables.map(|(name, value)| (name.to_owned(), value));
     let start = Order::Start {
@@ -182,7 +182,7 @@ impl Turn {
             signals,
             pid: 0,
             loss: None,
-            place: options.place.clone(),
+            location: options.location.clone(),
             file: begun.file,
             ticked: now(),
             stood_still: None,
@@ -274,7 +274,7 @@ impl Turn {
                 format!("its lease ran out while fairlock was stopped for {span:.1?}")
             }
             (LossReason::Unreachable { cause }, _) => {
-                let explained = self.place.explained(cause);
+                let explained = self.location.explained(cause);
                 explained.unwrap_or_else(|| reason.to_string())
             }
             _ => reason.to_string(),
@@ -284,7 +284,7 @@ impl Turn {
 
     /// Says that the file of the locks was deleted, if it was. All locks in it are lost then, and the message names one.
     fn lost_file(&self) -> Option<Loss> {
-        let why = deleted(&self.place, self.file.as_ref())?;
+        let why = deleted(&self.location, self.file.as_ref())?;
         self.loss_of_all(why)
     }
 
@@ -374,7 +374,7 @@ impl Turn {
 
     fn unrenewed(&self) -> String {
         let cause = self.holds.trouble().map(|cause| {
-            let explained = self.place.explained(&cause);
+            let explained = self.location.explained(&cause);
             format!(" ({})", explained.unwrap_or(cause))
         });
         format!("could not be renewed{}", cause.unwrap_or_default())
@@ -515,13 +515,13 @@ impl Turn {
             Some(loss) => Err(loss),
             None => {
                 let gone = || {
-                    let why = deleted(&self.place, self.file.as_ref())?;
+                    let why = deleted(&self.location, self.file.as_ref())?;
                     all_lost.clone().map(|loss| Loss { why, ..loss })
                 };
                 match released(self.holds, &mut self.tick, gone).await {
                     Err(Unreleased::Lost(loss)) => Err(loss),
                     Err(Unreleased::Failed(error)) => {
-                        let why = self.place.explained(&chain(&error));
+                        let why = self.location.explained(&chain(&error));
                         let why = why.unwrap_or_else(|| error.to_string());
                         say(&format!(
                             "lock {names}: {why}: the next waits for the lease to end"
@@ -594,8 +594,8 @@ async fn released(
 
 /// Explains that the file was deleted or replaced. The process that made another file takes this lock there, and cannot know of the command
 /// that runs under the old file.
-fn deleted(place: &Place, file: Option<&Known>) -> Option<String> {
-    let (file, name) = (file?, place.engine());
+fn deleted(location: &Location, file: Option<&Known>) -> Option<String> {
+    let (file, name) = (file?, location.engine());
     match file.lost_log() {
         _ if file.is_gone() => Some(format!("{name} was deleted, or another has its name")),
         Some(log) => Some(format!(

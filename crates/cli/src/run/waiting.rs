@@ -17,8 +17,8 @@ use super::supervisor_handle::Line;
 use crate::args::Run;
 use crate::failure::say;
 use crate::ipc::{Order, now};
+use crate::location::Location;
 use crate::output::{called, rounded};
-use crate::place::Place;
 use crate::text::shown;
 
 /// How often the progress line changes.
@@ -75,7 +75,7 @@ impl ProgressLine {
     ) -> (ProgressLine, Asks) {
         // Of several locks, one is taken while the next is waited for.
         let is_one = !matches!(asks, Asks::Several(_));
-        let (picture, tells) = ProgressLine::new(Manner::of(options), &options.place, is_one);
+        let (picture, tells) = ProgressLine::new(Manner::of(options), &options.location, is_one);
         let (places, entrance) = (Mutex::new(BTreeMap::new()), Mutex::new(entrance));
         let asks = asks.observed(move |lock, waiting| {
             if waiting.place_id.is_some() || waiting.outage.is_some() {
@@ -91,14 +91,14 @@ impl ProgressLine {
     /// nothing.
     pub(crate) fn of_lease(
         name: &str,
-        place: &Place,
+        location: &Location,
         lock: LeaseLock,
     ) -> (ProgressLine, LeaseLock) {
         let manner = match std::io::stderr().is_terminal() {
             true => Manner::Drawn,
             false => Manner::Silent,
         };
-        let (picture, tells) = ProgressLine::new(manner, place, true);
+        let (picture, tells) = ProgressLine::new(manner, location, true);
         let name = name.to_owned();
         (picture, lock.observed(move |waiting| tells(&name, waiting)))
     }
@@ -106,7 +106,7 @@ impl ProgressLine {
     /// Returns the progress output, and what tells it of the wait for a lock.
     fn new(
         manner: Manner,
-        place: &Place,
+        location: &Location,
         is_one: bool,
     ) -> (
         ProgressLine,
@@ -124,13 +124,13 @@ impl ProgressLine {
             began: now(),
         };
         let (outage, loss) = (Mutex::new(false), Mutex::new(false));
-        let place = place.clone();
+        let location = location.clone();
         let is_taken = move |waiting: &Waiting| !is_one && waiting.position == Some(0);
         let tells = move |lock: &str, waiting: &Waiting| {
             let (name, is_out) = (shown(lock), waiting.outage.is_some());
             let was_out = replace(&mut *locked(&outage), is_out);
             if is_out != was_out && manner != Manner::Silent {
-                undrawn(&bar, || say(&outage_words(waiting, &place)));
+                undrawn(&bar, || say(&outage_words(waiting, &location)));
             }
             let was_lost = replace(&mut *locked(&loss), waiting.place_lost.is_some());
             if let Some(reason) = waiting.place_lost.as_ref().filter(|_| !was_lost)
@@ -241,17 +241,17 @@ fn is_in_foreground() -> bool {
         .is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
-fn outage_words(waiting: &Waiting, place: &Place) -> String {
+fn outage_words(waiting: &Waiting, location: &Location) -> String {
     let Some(outage) = &waiting.outage else {
-        return format!("reached {} again", place.engine());
+        return format!("reached {} again", location.engine());
     };
-    match place.explained(&outage.cause) {
+    match location.explained(&outage.cause) {
         Some(why) => format!("{why}; goes on trying"),
         None => format!(
             "cannot reach {}, and goes on trying: {}: {}",
-            place.engine(),
+            location.engine(),
             outage.cause,
-            place.way_there()
+            location.way_there()
         ),
     }
 }

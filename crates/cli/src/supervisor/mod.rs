@@ -119,11 +119,11 @@ impl Watch {
             }
             match self.phase {
                 Phase::Waiting | Phase::Over if self.is_alone => {
-                    self.standing.give_up(&self.options.place);
+                    self.standing.give_up(&self.options.location);
                     return Ok(());
                 }
                 Phase::Waiting if self.parent.is_some_and(is_stopped) => {
-                    self.standing.give_up(&self.options.place);
+                    self.standing.give_up(&self.options.location);
                 }
                 // `fairlock run` passes the signal on once it is continued and receives it.
                 Phase::Guarding if self.parent.is_some_and(process_tree::is_to_end) => self.wake(),

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use crate::failure::{Failure, UNAVAILABLE, say};
 use crate::ipc::now;
 use crate::local_file::Purpose;
-use crate::place::Place;
+use crate::location::Location;
 
 /// How long giving up may take. A process that waits for the supervisor's end, as a pipeline does, waits for that too.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -45,7 +45,7 @@ impl Standing {
     }
 
     /// Gives the places up, if there are any. A place that cannot be given up expires with its lease.
-    pub(super) fn give_up(&mut self, at: &Place) {
+    pub(super) fn give_up(&mut self, at: &Location) {
         let left = self
             .places
             .iter()
@@ -70,7 +70,7 @@ impl Standing {
 }
 
 /// Retries while nothing answers. Each iteration is one attempt, and `WITHIN` bounds them all.
-async fn within(place: &PlaceId, at: &Place) -> Result<(), Failure> {
+async fn within(place: &PlaceId, at: &Location) -> Result<(), Failure> {
     let until = now() + WITHIN;
     loop {
         let left = until.saturating_sub(now());
@@ -88,7 +88,7 @@ async fn within(place: &PlaceId, at: &Place) -> Result<(), Failure> {
     }
 }
 
-async fn end(place: &PlaceId, at: &Place) -> Result<(), Failure> {
+async fn end(place: &PlaceId, at: &Location) -> Result<(), Failure> {
     let locks = at.client(Purpose::Inspect, |builder| builder).await?;
     let ended = locks.give_up(place).await;
     locks.shutdown(HeldLocks::Release, Duration::ZERO).await;

@@ -43,7 +43,7 @@ pub(crate) fn top(options: Top) -> Result<ExitCode, Failure> {
     }
     if options.once || options.json {
         return crate::on_runtime(async {
-            let reader = Reader::open(options.place.clone()).await?;
+            let reader = Reader::open(options.location.clone()).await?;
             text::once(&options, reader).await
         });
     }
@@ -61,12 +61,12 @@ async fn live(options: Top, mut signals: UnboundedReceiver<i32>) -> Result<ExitC
     let reader = tokio::select! {
         biased;
         Some(number) = signals.recv() => return Ok(ExitCode::from(killed_by(number))),
-        reader = Reader::open(options.place.clone()) => reader?,
+        reader = Reader::open(options.location.clone()) => reader?,
     };
-    let place = format!(
+    let location = format!(
         "{}, namespace {}",
-        options.place.name(),
-        options.place.namespace
+        options.location.name(),
+        options.location.namespace
     );
     let mut state = State::new(options.every());
     state.sort = options.sort;
@@ -77,7 +77,7 @@ async fn live(options: Top, mut signals: UnboundedReceiver<i32>) -> Result<ExitC
     // The loop ends with a key, a signal, the terminal, or an error that no later read mends.
     loop {
         let now = output::now();
-        screen.draw(|frame| draw::draw(frame, &state, &place, now))?;
+        screen.draw(|frame| draw::draw(frame, &state, &location, now))?;
         if options.plant_panic && state.reads > 0 {
             planted();
         }

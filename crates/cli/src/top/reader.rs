@@ -11,7 +11,7 @@ use super::lock::Lock;
 use super::state::{Read, Wanted};
 use crate::failure::Failure;
 use crate::local_file::Purpose;
-use crate::place::Place;
+use crate::location::Location;
 use crate::request_meter::Meter;
 
 /// How long the process that makes a file may take to make the table in it.
@@ -19,7 +19,7 @@ const TABLE_COMES: Duration = Duration::from_secs(1);
 
 /// Reads a table.
 pub(crate) struct Reader {
-    place: Place,
+    location: Location,
     meter: Meter,
     locks: LockClient,
     /// Whether the first turn of another process has yet to make the file of the locks.
@@ -30,12 +30,12 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    pub(crate) async fn open(place: Place) -> Result<Reader, Failure> {
+    pub(crate) async fn open(location: Location) -> Result<Reader, Failure> {
         let meter = Meter::default();
         Ok(Reader {
-            is_to_come: place.is_to_come(),
-            locks: client(&place, &meter).await?,
-            place,
+            is_to_come: location.is_to_come(),
+            locks: client(&location, &meter).await?,
+            location,
             meter,
             came_ns: None,
             began_ns: now_ns(),
@@ -44,9 +44,9 @@ impl Reader {
 
     /// Reads what is wanted once. The reader can be dropped in the middle, and reads no more then.
     pub(crate) async fn read(&mut self, wanted: Wanted) -> Result<Read, Trouble> {
-        if self.is_to_come && !self.place.is_to_come() {
+        if self.is_to_come && !self.location.is_to_come() {
             // Another process has made the file, and may not have made its table yet.
-            self.locks = client(&self.place, &self.meter)
+            self.locks = client(&self.location, &self.meter)
                 .await
                 .map_err(Trouble::Passing)?;
             (self.is_to_come, self.came_ns) = (false, Some(now_ns()));
@@ -73,7 +73,7 @@ impl Reader {
             match found {
                 Ok(state) => locks.push(Lock::from(&state)),
                 Err(error @ Error::InvalidItem { .. }) => {
-                    unreadable.push(Failure::of(&error, &self.place).text().to_owned());
+                    unreadable.push(Failure::of(&error, &self.location).text().to_owned());
                 }
                 Err(error) => return Err(self.trouble(&error)),
             }
@@ -88,7 +88,7 @@ impl Reader {
     }
 
     fn trouble(&self, error: &Error) -> Trouble {
-        let failure = Failure::of(error, &self.place);
+        let failure = Failure::of(error, &self.location);
         match error {
             // The next read may be answered, or the item be repaired by then.
             Error::Unavailable { .. } | Error::InvalidItem { .. } => Trouble::Passing(failure),
@@ -122,7 +122,7 @@ impl Trouble {
     }
 }
 
-async fn client(place: &Place, meter: &Meter) -> Result<LockClient, Failure> {
-    let opened = place.metered(Purpose::Inspect, meter, |builder| builder);
+async fn client(location: &Location, meter: &Meter) -> Result<LockClient, Failure> {
+    let opened = location.metered(Purpose::Inspect, meter, |builder| builder);
     Ok(opened.await?.1)
 }

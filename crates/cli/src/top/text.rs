@@ -84,7 +84,7 @@ fn table(rows: &[Row], state: &State, options: &Top) -> String {
         ),
     };
     if rows.is_empty() {
-        return format!("no locks in {}\n{cost}\n", options.place.name());
+        return format!("no locks in {}\n{cost}\n", options.location.name());
     }
     let head = [
         "LOCK",

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use fairlock_testkit::effort::is_thorough;
 use fairlock_testkit::real_time;
 use fairlock_testkit::wire::Wire;
-use fairlock_testkit::wire::place::Place;
+use fairlock_testkit::wire::served_engine::ServedEngine;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -116,7 +116,7 @@ fn its_own_lock_is_deleted_when_it_is_a_minute_old() {
 #[test]
 fn one_worker_costs_two_requests_a_turn_over_http_too() {
     real_time(async {
-        let place = Place::new(Wire::Tcp).await;
+        let place = ServedEngine::new(Wire::Tcp).await;
         let url = place.url().await;
         let home = TempDir::new().unwrap();
         let line =

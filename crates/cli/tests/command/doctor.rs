@@ -13,7 +13,7 @@ use std::process::Command;
 
 use fairlock_testkit::real_time;
 use fairlock_testkit::wire::Wire;
-use fairlock_testkit::wire::place::Place;
+use fairlock_testkit::wire::served_engine::ServedEngine;
 use serde_json::Value;
 
 use crate::command::{Said, fairlock, said};
@@ -277,7 +277,7 @@ fn a_clock_that_is_wrong_is_told_with_by_how_much() {
         ),
     ] {
         real_time(async {
-            let place = Place::new(Wire::Tcp).await;
+            let place = ServedEngine::new(Wire::Tcp).await;
             let url = place.url().await;
             // Each front end is.
             place.server.next_are_ahead(&[ahead; 100]);

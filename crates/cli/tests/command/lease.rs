@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use fairlock_testkit::real_time;
-use fairlock_testkit::wire::place::Place;
+use fairlock_testkit::wire::served_engine::ServedEngine;
 use serde_json::Value;
 
 use crate::command::{Said, fairlock, said};
@@ -411,7 +411,7 @@ fn a_lease_waits_for_its_turn_and_takes_permits_or_a_share() {
 fn an_engine_without_dates_has_leases_if_this_hosts_clock_is_trusted() {
     let home = home();
     real_time(async {
-        let place = Place::dateless().await;
+        let place = ServedEngine::dateless().await;
         let url = place.url().await;
         let ended = tokio::task::spawn_blocking(move || {
             let run = |line: &[&str]| {

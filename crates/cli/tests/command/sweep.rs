@@ -14,7 +14,7 @@ use fairlock::LockClient;
 use fairlock::embedded::Engine;
 use fairlock_testkit::real_time;
 use fairlock_testkit::wire::Wire;
-use fairlock_testkit::wire::place::Place;
+use fairlock_testkit::wire::served_engine::ServedEngine;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::inspect::home::{Home, UNAVAILABLE, hold, run};
@@ -182,7 +182,7 @@ fn it_sweeps_again_and_again_until_a_signal() {
 fn a_sweep_that_fails_is_told_and_the_next_one_comes() {
     let home = Home::new();
     real_time(async {
-        let place = Place::new(Wire::Tcp).await;
+        let place = ServedEngine::new(Wire::Tcp).await;
         let url = place.url().await;
         place.server.shuts();
         let mut sweeps = Command::new("env");

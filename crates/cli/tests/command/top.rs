@@ -7,7 +7,7 @@
 
 use fairlock_testkit::real_time;
 use fairlock_testkit::wire::Wire;
-use fairlock_testkit::wire::place::Place;
+use fairlock_testkit::wire::served_engine::ServedEngine;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
@@ -176,14 +176,14 @@ fn an_item_that_cannot_be_read_is_told_and_the_others_are_listed() {
 
 /// The table, behind a server that counts.
 struct Counted {
-    place: Place,
+    place: ServedEngine,
     url: String,
     home: TempDir,
 }
 
 impl Counted {
     async fn new() -> Counted {
-        let place = Place::new(Wire::Tcp).await;
+        let place = ServedEngine::new(Wire::Tcp).await;
         let url = place.url().await;
         let home = TempDir::new().unwrap();
         Counted { place, url, home }

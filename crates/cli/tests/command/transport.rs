@@ -11,7 +11,7 @@ use std::time::Duration;
 use fairlock::embedded::Fault;
 use fairlock_testkit::real_time;
 use fairlock_testkit::wire::Wire;
-use fairlock_testkit::wire::place::Place;
+use fairlock_testkit::wire::served_engine::ServedEngine;
 use fairlock_testkit::wire::server::{Blow, End, Part};
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
@@ -28,17 +28,17 @@ const SHUT: Blow = Blow {
 
 /// A place behind a server, and a directory in which commands run.
 struct Cloud {
-    place: Place,
+    place: ServedEngine,
     url: String,
     home: TempDir,
 }
 
 impl Cloud {
     async fn new() -> Cloud {
-        Cloud::at(Place::new(Wire::Tcp).await).await
+        Cloud::at(ServedEngine::new(Wire::Tcp).await).await
     }
 
-    async fn at(place: Place) -> Cloud {
+    async fn at(place: ServedEngine) -> Cloud {
         let (url, home) = (place.url().await, TempDir::new().unwrap());
         Cloud { place, url, home }
     }
@@ -155,7 +155,7 @@ fn a_command_that_begins_in_an_outage_waits_for_its_end() {
 #[test]
 fn an_engine_without_ttl_is_called_so_by_those_who_create_a_table_and_those_who_check_it() {
     real_time(async {
-        let place = Place::before(Wire::Tcp, true, |network| {
+        let place = ServedEngine::before(Wire::Tcp, true, |network| {
             network.script(|request| {
                 let operation = request.operation();
                 let is_of_ttl = ["DescribeTimeToLive", "UpdateTimeToLive"].contains(&operation);

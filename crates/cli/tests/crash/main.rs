@@ -10,7 +10,7 @@
 
 mod crew;
 mod ledger;
-mod place;
+mod location;
 mod ports;
 mod verdict;
 mod worker;
@@ -28,7 +28,7 @@ use tempfile::TempDir;
 
 use crew::{Crew, Odds, Progress};
 use ledger::{Fence, Ledger, PROCESS};
-use place::Place;
+use location::Location;
 use ports::{Counts, Ports};
 use verdict::Verdict;
 use worker::{IGNORES_LOSS, LEASE, LEDGER, LOCK, NOTIFY};
@@ -77,15 +77,15 @@ fn watch() {
 }
 
 /// This program, as one of its processes.
-fn process(role: &str, place: &Place, ledger: &Path) -> Command {
+fn process(role: &str, location: &Location, ledger: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", role, "--ignored", "--nocapture"]);
-    with_places(&mut command, place, ledger);
+    with_places(&mut command, location, ledger);
     command
 }
 
-fn with_places(command: &mut Command, place: &Place, ledger: &Path) {
-    command.envs(place.environment()).env(LEDGER, ledger);
+fn with_places(command: &mut Command, location: &Location, ledger: &Path) {
+    command.envs(location.environment()).env(LEDGER, ledger);
     // Any value will do for a test's endpoint.
     command.env("AWS_REGION", "us-east-1");
     command.env("AWS_ACCESS_KEY_ID", "nobody");
@@ -93,8 +93,8 @@ fn with_places(command: &mut Command, place: &Place, ledger: &Path) {
 }
 
 /// The same, notified at this port, if there is one.
-fn client(place: &Place, ledger: &Path, port: Option<u16>) -> Command {
-    let mut command = process("takes_turns", place, ledger);
+fn client(location: &Location, ledger: &Path, port: Option<u16>) -> Command {
+    let mut command = process("takes_turns", location, ledger);
     if let Some(port) = port {
         command.env(NOTIFY, port.to_string());
     }
@@ -102,15 +102,15 @@ fn client(place: &Place, ledger: &Path, port: Option<u16>) -> Command {
 }
 
 /// `fairlock run` of this program. Its command names it to the ledger.
-fn run(place: &Place, ledger: &Path, port: Option<u16>) -> Command {
-    run_at(LOCK, place, ledger, port)
+fn run(location: &Location, ledger: &Path, port: Option<u16>) -> Command {
+    run_at(LOCK, location, ledger, port)
 }
 
-fn run_at(lock: &str, place: &Place, ledger: &Path, port: Option<u16>) -> Command {
+fn run_at(lock: &str, location: &Location, ledger: &Path, port: Option<u16>) -> Command {
     let mut command = Command::new("sh");
     let named = format!("export {PROCESS}=$$; exec \"$@\"");
     command.args(["-c", &named, "sh", env!("CARGO_BIN_EXE_fairlock"), "run"]);
-    command.args(place.flags());
+    command.args(location.flags());
     command.args(["--wait", "infinite", "--lease"]);
     command.arg(humantime::format_duration(LEASE).to_string());
     command.args(port.map(|port| format!("--notify=127.0.0.1:{port}")));
@@ -118,7 +118,7 @@ fn run_at(lock: &str, place: &Place, ledger: &Path, port: Option<u16>) -> Comman
         .args([lock, "--"])
         .arg(std::env::current_exe().unwrap());
     command.args(["--exact", "writes_with_its_ticket", "--ignored"]);
-    with_places(&mut command, place, ledger);
+    with_places(&mut command, location, ledger);
     command
 }
 
@@ -145,13 +145,13 @@ const STOPPED_AS_HOLDER: Odds = Odds {
 
 /// Contends for one lock until `kills` processes were killed.
 fn arena(
-    place: &Place,
+    location: &Location,
     (fence, odds): (Fence, Odds),
     seed: u64,
     kills: usize,
     start: impl Fn(&Path) -> Command,
 ) -> Arena {
-    place.create_table();
+    location.create_table();
     let home = TempDir::new().unwrap();
     let socket = home.path().join("ledger");
     let ledger = Ledger::open(&socket, fence);
@@ -171,17 +171,17 @@ fn arena(
 /// Several locks at the same time, each in a place of its own.
 fn arenas(
     what: &str,
-    place: impl Fn(usize) -> Place + Sync,
+    location: impl Fn(usize) -> Location + Sync,
     fence: Fence,
-    start: impl Fn(&Place, &Path, Option<u16>) -> Command + Sync,
+    start: impl Fn(&Location, &Path, Option<u16>) -> Command + Sync,
 ) -> Vec<Notified> {
     let (seed, kills) = (seed(), kills().div_ceil(number_of_arenas()));
     let one = |number: usize| {
-        let place = place(number);
+        let location = location(number);
         let seed = seed.wrapping_add(number as u64);
         let ports = (number % 2 == 1).then(Ports::of_a_lock);
-        let arena = arena(&place, (fence, ODDS), seed, kills, |ledger| {
-            start(&place, ledger, ports.as_ref().map(Ports::give))
+        let arena = arena(&location, (fence, ODDS), seed, kills, |ledger| {
+            start(&location, ledger, ports.as_ref().map(Ports::give))
         });
         (arena, ports.map(|ports| ports.counts()))
     };
@@ -239,9 +239,9 @@ fn listened(arenas: &[Notified]) {
     }
 }
 
-fn in_files(home: &TempDir) -> impl Fn(usize) -> Place {
+fn in_files(home: &TempDir) -> impl Fn(usize) -> Location {
     let home = home.path().to_owned();
-    move |number| Place::file(home.join(format!("{number}.db")))
+    move |number| Location::file(home.join(format!("{number}.db")))
 }
 
 #[test]
@@ -263,16 +263,16 @@ fn no_write_of_a_killed_or_stopped_fairlock_run_comes_after_the_next_holders_fir
 #[test]
 fn clients_killed_and_stopped_never_overlap_nor_write_late_over_http() {
     over_http(|url| {
-        let place = |number: usize| Place::endpoint(url, &format!("clients-{number}"));
-        heard_each_other(&arenas("HTTP, clients", place, Fence::Closed, client));
+        let location = |number: usize| Location::endpoint(url, &format!("clients-{number}"));
+        heard_each_other(&arenas("HTTP, clients", location, Fence::Closed, client));
     });
 }
 
 #[test]
 fn no_write_of_a_killed_or_stopped_fairlock_run_comes_too_late_over_http() {
     over_http(|url| {
-        let place = |number: usize| Place::endpoint(url, &format!("run-{number}"));
-        listened(&arenas("HTTP, fairlock run", place, Fence::Open, run));
+        let location = |number: usize| Location::endpoint(url, &format!("run-{number}"));
+        listened(&arenas("HTTP, fairlock run", location, Fence::Open, run));
     });
 }
 
@@ -287,14 +287,14 @@ fn with_a_planted_fault(fence: Fence, is_found: impl Fn(&Verdict) -> bool) -> Ve
     // A round finds the fault if one of a few workers is stopped while it writes.
     for round in 0..10 {
         let home = TempDir::new().unwrap();
-        let place = Place::file(home.path().join("locks.db"));
+        let location = Location::file(home.path().join("locks.db"));
         let start = |ledger: &Path| {
-            let mut command = process("takes_turns", &place, ledger);
+            let mut command = process("takes_turns", &location, ledger);
             command.env(IGNORES_LOSS, "yes");
             command
         };
         verdict = arena(
-            &place,
+            &location,
             (fence, STOPPED_AS_HOLDER),
             seed() + round,
             few_kills(),
@@ -327,13 +327,13 @@ fn a_ledger_that_does_not_look_at_tickets_is_found_by_the_writes_that_it_took() 
 #[test]
 fn commands_of_several_locks_are_found_by_their_overlaps() {
     let home = TempDir::new().unwrap();
-    let place = Place::file(home.path().join("locks.db"));
+    let location = Location::file(home.path().join("locks.db"));
     let started = AtomicUsize::new(0);
     let start = |ledger: &Path| {
         let number = started.fetch_add(1, Ordering::Relaxed);
-        run_at(&format!("{LOCK}-{number}"), &place, ledger, None)
+        run_at(&format!("{LOCK}-{number}"), &location, ledger, None)
     };
-    let found = arena(&place, (Fence::Open, ODDS), seed(), few_kills(), start).verdict;
+    let found = arena(&location, (Fence::Open, ODDS), seed(), few_kills(), start).verdict;
     assert!(found.overlaps > 0, "{found}");
 }
 

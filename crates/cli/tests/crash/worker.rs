@@ -14,7 +14,7 @@ use fairlock::{FairLock, LockClient, LockClientBuilder, LockGuard, RecordWait, U
 use fairlock_cli::contention::monotonic::now_ns;
 
 use crate::ledger::Pen;
-use crate::place::Place;
+use crate::location::Location;
 
 pub(crate) const LOCK: &str = "crashed";
 pub(crate) const LEASE: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ pub(crate) fn contend() {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(1);
     });
-    let locks = Place::of_environment().locks().lease_duration(LEASE);
+    let locks = Location::of_environment().locks().lease_duration(LEASE);
     let runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = { runtime }.worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {

@@ -4,7 +4,7 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-pub mod place;
+pub mod served_engine;
 pub mod server;
 
 use std::sync::Arc;

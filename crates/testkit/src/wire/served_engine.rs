@@ -19,27 +19,27 @@ use crate::keyed_tables::{OF_LOCKS, create_table};
 pub const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// An engine with the tables `locks` and `things`, the server before it, and the way there.
-pub struct Place {
+pub struct ServedEngine {
     engine: Engine,
     /// The server, which does to connections what it is told.
     pub server: Server,
     client: Client,
 }
 
-impl Place {
+impl ServedEngine {
     /// A place whose server answers everything.
-    pub async fn new(wire: Wire) -> Place {
-        Place::trusting(wire, true).await
+    pub async fn new(wire: Wire) -> ServedEngine {
+        ServedEngine::trusting(wire, true).await
     }
 
     /// A place whose client does not trust the server.
-    pub async fn untrusted() -> Place {
-        Place::trusting(Wire::Tls, false).await
+    pub async fn untrusted() -> ServedEngine {
+        ServedEngine::trusting(Wire::Tls, false).await
     }
 
     /// A place whose client has an address where no server listens.
-    pub async fn nowhere(wire: Wire) -> Place {
-        let mut place = Place::new(wire).await;
+    pub async fn nowhere(wire: Wire) -> ServedEngine {
+        let mut place = ServedEngine::new(wire).await;
         let nowhere = std::net::TcpListener::bind("localhost:0").unwrap();
         let url = format!("{}://{}", wire.scheme(), nowhere.local_addr().unwrap());
         drop(nowhere);
@@ -48,8 +48,8 @@ impl Place {
         place
     }
 
-    async fn trusting(wire: Wire, is_trusted: bool) -> Place {
-        Place::before(wire, is_trusted, |network| network).await
+    async fn trusting(wire: Wire, is_trusted: bool) -> ServedEngine {
+        ServedEngine::before(wire, is_trusted, |network| network).await
     }
 
     /// A place whose engine stands behind a network that does to requests what the test says.
@@ -57,14 +57,14 @@ impl Place {
         wire: Wire,
         is_trusted: bool,
         set: impl FnOnce(Network) -> Network,
-    ) -> Place {
-        Place::around(Engine::memory().unwrap(), wire, is_trusted, set).await
+    ) -> ServedEngine {
+        ServedEngine::around(Engine::memory().unwrap(), wire, is_trusted, set).await
     }
 
     /// A place whose answers have no `Date`, as those of DynamoDB Local.
-    pub async fn dateless() -> Place {
+    pub async fn dateless() -> ServedEngine {
         let engine = Engine::memory().unwrap().without_date();
-        Place::around(engine, Wire::Tcp, true, |network| network).await
+        ServedEngine::around(engine, Wire::Tcp, true, |network| network).await
     }
 
     async fn around(
@@ -72,7 +72,7 @@ impl Place {
         wire: Wire,
         is_trusted: bool,
         set: impl FnOnce(Network) -> Network,
-    ) -> Place {
+    ) -> ServedEngine {
         create_table(&engine.client(), "locks", &OF_LOCKS).await;
         create_table(
             &engine.client(),
@@ -86,7 +86,7 @@ impl Place {
         let url = format!("{}://localhost:{}", wire.scheme(), server.port());
         let config = engine.client().config().to_builder();
         let config = config.endpoint_url(url).http_client(tap);
-        Place {
+        ServedEngine {
             engine,
             server,
             client: Client::from_conf(config.build()),

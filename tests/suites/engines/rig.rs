@@ -29,7 +29,7 @@ pub(crate) const MS: Duration = Duration::from_millis(1);
 /// The lease of clients that will die. Other clients have the default.
 pub(crate) const SHORT: Duration = Duration::from_secs(3);
 
-pub(crate) struct Place {
+pub(crate) struct Rig {
     server: Server,
     table: String,
     clock: Clock,
@@ -50,65 +50,60 @@ enum Server {
     Endpoint(String),
 }
 
-pub(crate) fn memory(scenario: impl AsyncFnOnce(&Place)) {
+pub(crate) fn memory(scenario: impl AsyncFnOnce(&Rig)) {
     in_memory(|engine| Server::Engines(vec![engine]), scenario);
 }
 
-pub(crate) fn without_old_items(scenario: impl AsyncFnOnce(&Place)) {
+pub(crate) fn without_old_items(scenario: impl AsyncFnOnce(&Rig)) {
     in_memory(Server::Unasked, scenario);
 }
 
-fn in_memory(server: impl FnOnce(Engine) -> Server, scenario: impl AsyncFnOnce(&Place)) {
+fn in_memory(server: impl FnOnce(Engine) -> Server, scenario: impl AsyncFnOnce(&Rig)) {
     virtual_time(async {
         let clock = Clock::of_tokio(EPOCH);
         let engine = Engine::memory().unwrap().with_clock(clock.clone());
-        let place = Place::new(server(engine), clock);
+        let rig = Rig::new(server(engine), clock);
         let is_virtual = true;
-        Place {
-            is_virtual,
-            ..place
-        }
-        .play(scenario)
-        .await;
+        Rig { is_virtual, ..rig }.play(scenario).await;
     });
 }
 
 /// Only for a release: a file that two engines share is a file too.
-pub(crate) fn file(scenario: impl AsyncFnOnce(&Place)) {
+pub(crate) fn file(scenario: impl AsyncFnOnce(&Rig)) {
     if effort() == Effort::Complete {
         in_a_file(1, scenario);
     }
 }
 
-pub(crate) fn shared_file(scenario: impl AsyncFnOnce(&Place)) {
+pub(crate) fn shared_file(scenario: impl AsyncFnOnce(&Rig)) {
     in_a_file(2, scenario);
 }
 
-fn in_a_file(engines: usize, scenario: impl AsyncFnOnce(&Place)) {
+fn in_a_file(engines: usize, scenario: impl AsyncFnOnce(&Rig)) {
     let home = TempDir::new().unwrap();
     let open = |_| Engine::file(home.path().join("locks.db")).unwrap();
     real_time(async {
         let server = Server::Engines((0..engines).map(open).collect());
-        Place::new(server, Clock::system()).play(scenario).await;
+        Rig::new(server, Clock::system()).play(scenario).await;
     });
 }
 
-pub(crate) fn dynamodb_local(scenario: impl AsyncFnOnce(&Place)) {
+pub(crate) fn dynamodb_local(scenario: impl AsyncFnOnce(&Rig)) {
     http::over_http(|url: &str| {
         real_time(async {
-            let place = Place::new(Server::Endpoint(url.to_owned()), Clock::system());
-            place.play(scenario).await;
-            place.keeps_its_items().await;
-            place.delete_table().await;
+            let rig = Rig::new(Server::Endpoint(url.to_owned()), Clock::system());
+            rig.play(scenario).await;
+            rig.keeps_its_items().await;
+            rig.delete_table().await;
         });
     });
 }
 
-impl Place {
-    fn new(server: Server, clock: Clock) -> Place {
+impl Rig {
+    fn new(server: Server, clock: Clock) -> Rig {
         static PLACES: AtomicUsize = AtomicUsize::new(0);
         let number = PLACES.fetch_add(1, Ordering::Relaxed);
-        Place {
+        Rig {
             server,
             table: format!("fairlock-{}-{number}", std::process::id()),
             clock,
@@ -118,7 +113,7 @@ impl Place {
         }
     }
 
-    async fn play(&self, scenario: impl AsyncFnOnce(&Place)) {
+    async fn play(&self, scenario: impl AsyncFnOnce(&Rig)) {
         let options = TableOptions::default();
         self.host().locks.create_table(&options).await.unwrap();
         scenario(self).await;

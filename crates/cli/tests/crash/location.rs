@@ -17,32 +17,32 @@ const URL: &str = "FAIRLOCK_CRASH_URL";
 const TABLE: &str = "FAIRLOCK_CRASH_TABLE";
 
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Location {
     file: Option<PathBuf>,
     url: String,
     table: String,
 }
 
-impl Place {
-    pub(crate) fn file(file: PathBuf) -> Place {
-        Place {
+impl Location {
+    pub(crate) fn file(file: PathBuf) -> Location {
+        Location {
             file: Some(file),
             url: String::new(),
             table: "fairlock".into(),
         }
     }
 
-    pub(crate) fn endpoint(url: &str, name: &str) -> Place {
-        Place {
+    pub(crate) fn endpoint(url: &str, name: &str) -> Location {
+        Location {
             file: None,
             url: url.to_owned(),
             table: format!("fairlock-crash-{}-{name}", std::process::id()),
         }
     }
 
-    pub(crate) fn of_environment() -> Place {
+    pub(crate) fn of_environment() -> Location {
         let set = |name| std::env::var(name).unwrap_or_default();
-        Place {
+        Location {
             file: std::env::var_os(FILE).map(PathBuf::from),
             url: set(URL),
             table: set(TABLE),
@@ -57,11 +57,11 @@ impl Place {
 
     /// The flags that tell `fairlock` the place.
     pub(crate) fn flags(&self) -> Vec<String> {
-        let place = match &self.file {
+        let location = match &self.file {
             Some(file) => ["--local".into(), path_text(file)],
             None => ["--endpoint-url".into(), self.url.clone()],
         };
-        [&place[..], &["--table".into(), self.table.clone()]].concat()
+        [&location[..], &["--table".into(), self.table.clone()]].concat()
     }
 
     pub(crate) fn locks(&self) -> LockClientBuilder {

@@ -17,7 +17,7 @@ leases. Give it to all commands at the table, on hosts whose clocks agree within
 /// The flags that say where the locks are.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Where the locks are")]
-pub(crate) struct Place {
+pub(crate) struct Location {
     /// The table
     #[arg(
         long,
@@ -80,7 +80,7 @@ pub(crate) struct Place {
     way: OnceLock<String>,
 }
 
-impl Place {
+impl Location {
     /// The table, and where it is.
     pub(crate) fn name(&self) -> String {
         let table = &self.table;
@@ -102,7 +102,7 @@ impl Place {
     /// Two commands with the same identity use the same locks, as far as the command line and the environment tell.
     pub(crate) fn identity(&self) -> String {
         let variable = |name| std::env::var(name).unwrap_or_default();
-        let place = match (&self.local, &self.endpoint_url) {
+        let location = match (&self.local, &self.endpoint_url) {
             (Some(file), _) => local_file::real(file).to_string_lossy().into_owned(),
             (None, Some(url)) => url.clone(),
             (None, None) => {
@@ -110,7 +110,7 @@ impl Place {
                 names.map(variable).join(" ")
             }
         };
-        format!("{place} {} {}", self.table, self.namespace)
+        format!("{location} {} {}", self.table, self.namespace)
     }
 
     /// Records what the user should check if nothing answers.

@@ -7,36 +7,36 @@ use crate::endpoint;
 use crate::failure::Failure;
 use crate::soak::options::Options;
 
-pub(crate) enum Place {
+pub(crate) enum Location {
     Here(Engine),
     There(String),
 }
 
-impl Place {
-    pub(crate) fn open(options: &Options) -> Result<Place, Failure> {
+impl Location {
+    pub(crate) fn open(options: &Options) -> Result<Location, Failure> {
         if let Some(url) = &options.endpoint_url {
-            return Ok(Place::There(url.clone()));
+            return Ok(Location::There(url.clone()));
         }
         let engine = match &options.local {
             Some(path) => Engine::file(path),
             None => Engine::memory(),
         };
         let engine = engine.map_err(|error| Failure::usage("no tables", error))?;
-        Ok(Place::Here(engine))
+        Ok(Location::Here(engine))
     }
 
     /// A network of its own, with connections of its own.
     pub(crate) fn network(&self) -> Network {
         match self {
-            Place::Here(engine) => Network::to(engine),
-            Place::There(_) => Network::over(endpoint::https()),
+            Location::Here(engine) => Network::to(engine),
+            Location::There(_) => Network::over(endpoint::https()),
         }
     }
 
     pub(crate) fn client(&self, network: &Network) -> Client {
         match self {
-            Place::Here(_) => network.client(),
-            Place::There(url) => endpoint::client(url, network),
+            Location::Here(_) => network.client(),
+            Location::There(url) => endpoint::client(url, network),
         }
     }
 }
