@@ -19,7 +19,7 @@ pub(crate) struct Exit<'a> {
 }
 
 impl Exit<'_> {
-    /// Ends when nothing of the place is left, or when the place is to stay because it was given a slot before. Each turn of the loop comes
+    /// Ends when nothing of the place is left, or when the place is to stay because it was given a slot before. Each pass of the loop comes
     /// nearer to that, or finds that other clients came or went.
     pub(crate) async fn run(&mut self, place: &mut Place, mut act: Act) -> Result<Act, Failure> {
         loop {

@@ -17,7 +17,7 @@ const IN_STEP: u32 = 20;
 /// Renews a hold until it ends. Ends it as lost when this client no longer holds the lock, or at the local deadline, whatever the network
 /// does. `saw` gets every lock item that a renewal brings.
 ///
-/// Ends with the hold: every turn of the loop renews it, or comes nearer to its deadline.
+/// Ends with the hold: every pass of the loop renews it, or comes nearer to its deadline.
 pub(crate) async fn keep(store: &Store, hold: &Hold, saw: impl Fn(&LockItem)) {
     let stop = CancellationToken::new();
     let _stop_pauses = stop.clone().drop_guard();

@@ -276,7 +276,7 @@ impl Hold {
     }
 
     /// Waits until the hold has ended. The local deadline alone ends it too, because the task that renews it may stand still. Returns
-    /// `None` if the hold was given back. Cancel safe. Each turn of the loop is one renewal.
+    /// `None` if the hold was given back. Cancel safe. Each pass of the loop is one renewal.
     pub(crate) async fn wait_ended(&self) -> Option<LossReason> {
         loop {
             match self.status() {

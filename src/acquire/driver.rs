@@ -87,7 +87,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Runs the place until it is granted or has ended. Each turn of the loop is a step of the machine. Also ends on a final failure, or
+    /// Runs the place until it is granted or has ended. Each pass of the loop is a step of the machine. Also ends on a final failure, or
     /// when no caller waits any more (`Acquisition::ensure_wanted`).
     ///
     /// Every request but *enter* is boxed. So the task of an uncontended turn reserves no memory for the others.
@@ -203,7 +203,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Asks for permits beside the entry in the first slot. The write applies only if that entry has at most as many permits as the place
-    /// saw there. If the place saw no entry, it allows the smaller of its own permits and the lock's other permits, and at least 1.
+    /// saw there. If the place saw no entry, the limit is `min(own, all - own)`, and at least 1.
     async fn share(&mut self) -> Result<Act, Refused> {
         self.acquisition.ensure_wanted()?;
         let (attempt, policy) = (

@@ -14,9 +14,12 @@ use fairlock_protocol::place::Place;
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
 impl Acquisition {
-    /// Turns a place that holds the lock into a hold. Renews the place first in three cases. Less than half of the lease of a hold is left, for a
-    /// promotion starts no new lease. The lease in the table is longer than the hold asks for, and other clients would wait for all of it. Or
-    /// DynamoDB may delete the item before long. The task gives up a place whose lease has expired, and never returns it as a hold.
+    /// Turns a place that holds the lock into a hold. The task gives up a place whose lease has expired, and never returns it as a hold.
+    /// Renews the place first in three cases:
+    ///
+    /// - Less than half of the lease of a hold is left, for a promotion starts no new lease.
+    /// - The lease in the table is longer than the hold asks for, so other clients would wait for all of it.
+    /// - DynamoDB may delete the item before long.
     pub(super) async fn grant(
         &self,
         place: Place,

@@ -32,7 +32,7 @@ impl LongWaitLog {
         if waited < self.next {
             return None;
         }
-        // Ends when the next time is later than the wait has lasted: each turn of the loop doubles it.
+        // Ends when the next time is later than the wait has lasted: each pass of the loop doubles it.
         while self.next <= waited {
             self.next = self.next.saturating_mul(2);
         }

@@ -150,9 +150,9 @@ impl Acquisition {
         leaving.wait_done().await;
     }
 
-    /// Asks for places until a place is granted. Each pass of the loop asks for a new place. The last one became void, was passed or was lost,
-    /// its draw got no answer, or a queue that a caller bounds grew too long. Ends when a place is granted, on a final failure, or when
-    /// nobody wants the place any more (`ensure_wanted`).
+    /// Asks for places until a place is granted. It asks for a new one if the last one became void, was passed or was lost. It also does so
+    /// if the draw got no answer, or the bounded queue grew too long. Ends when a place is granted, on a final failure, or when nobody wants
+    /// the place any more (`ensure_wanted`).
     async fn work(&self, doorway_turn: &mut Option<DoorwayTurn>) -> Result<Arc<Hold>, Refused> {
         let mut timeout_factor = 1;
         loop {
@@ -166,8 +166,7 @@ impl Acquisition {
         }
     }
 
-    /// Ends the wait of each call when its time has run out, whether or not the call is polled. Each turn of the loop ends
-    /// the waits whose time has run out.
+    /// Ends the wait of each call when its time has run out, whether or not the call is polled.
     async fn keep_time(&self) -> Infallible {
         let clock = &self.store().config().clock;
         while let Some(until) = self.batch.next_until() {
@@ -201,7 +200,7 @@ impl Acquisition {
         }
     }
 
-    /// Sleeps for `span`, and meanwhile logs a wait that has become long. Ends with `span`: each turn of the loop sleeps until the next log
+    /// Sleeps for `span`, and meanwhile logs a wait that has become long. Ends with `span`: each pass of the loop sleeps until the next log
     /// line or the end. Also ends when the batch stops.
     async fn pause(&self, span: Duration) {
         let clock = &self.store().config().clock;

@@ -103,7 +103,7 @@ impl Acquisition {
     /// - A hold that was lost with a grace is kept in the table until the grace is over.
     /// - A hold that its caller made a lease gets its last write, and stays in the table.
     /// - A hold that was released before its shortest time is kept for the rest of it.
-    /// - The task releases every other hold, and those that it kept for a while. It leaves a hold to its lease if the lease ends with the
+    /// - The task releases every other hold, and those that it kept for a while. It leaves a hold to its lease if that lease includes the
     ///   grace, if the last renewal failed, or if the client is shut down meanwhile.
     ///
     /// All of these are boxed, so that the task does not reserve memory for them all the time.

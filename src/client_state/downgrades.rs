@@ -101,7 +101,7 @@ impl ClientInner {
         }
     }
 
-    /// Waits until no member of a batch waits any more. Keeps the members' time, though their calls are not polled. Each turn of the loop
+    /// Waits until no member of a batch waits any more. Keeps the members' time, though their calls are not polled. Each pass of the loop
     /// ends the wait of a member.
     async fn wait_over(&self, batch: &Batch) {
         let clock = &self.store.config().clock;

@@ -155,7 +155,7 @@ struct Listening {
 }
 
 impl Listening {
-    /// Ends with the client. Each turn of the loop takes in one datagram.
+    /// Ends with the client. Each pass of the loop takes in one datagram.
     async fn run(&self, notifier: &dyn Notifier) {
         loop {
             let datagram = notifier.receive().await;

@@ -255,7 +255,7 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// Ends when another place of this client has seen a lock item that concerns this place. Cancel safe. Each turn of the loop is a
+    /// Ends when another place of this client has seen a lock item that concerns this place. Cancel safe. Each pass of the loop is a
     /// wake-up. A wake-up without news belongs to news that was already taken.
     pub(crate) async fn news(&self) -> LockItem {
         loop {
