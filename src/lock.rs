@@ -451,7 +451,8 @@ impl FairLock {
         }
         let started = self.inner.store.now();
         if self.reads_first {
-            self.know_the_time(self.until(wait, started)).await;
+            // Boxed, as whatever few calls need, so that a call that waits does not reserve memory for it.
+            Box::pin(self.know_the_time(self.until(wait, started))).await;
         }
         let begins = match wait {
             // A call that does not wait is given time for its tries only, and they begin here.
@@ -465,7 +466,7 @@ impl FairLock {
             let ended = call.end().await;
             let guard = ended.map_err(|refused| self.explain(refused, &call))?;
             match guard.loss() {
-                Some(lost) => self.begin_again(guard, &lost, &call).await?,
+                Some(lost) => Box::pin(self.begin_again(guard, &lost, &call)).await?,
                 None => return Ok(guard),
             }
         }

@@ -10,6 +10,8 @@ use fairlock::{
     ResignHandle, RunOutcome, Semaphore, Ticket, UpdateError, UpdateOutcome, Version,
     VersionedTable, VersionedTableBuilder, blocking,
 };
+use fairlock_testkit::lab::Lab;
+use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -306,4 +308,24 @@ fn a_ticket_is_a_number_to_serde() {
     for text in ["-1", "\"7\"", "1.5", "null"] {
         assert!(serde_json::from_str::<Ticket>(text).is_err(), "{text}");
     }
+}
+
+/// Ten thousand tasks that wait shall fit into 60 MB, and each is mostly the future of its call.
+#[test]
+fn a_call_that_waits_reserves_little_memory() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let lock = host.locks.fair_lock("a").unwrap();
+        let semaphore = host.locks.semaphore("s", 3).unwrap();
+        let wait = RecordWait::Infinite;
+        for (what, size) in [
+            ("acquire", size_of_val(&lock.acquire(wait))),
+            ("acquire_shared", size_of_val(&lock.acquire_shared(wait))),
+            ("a permit", size_of_val(&semaphore.acquire(wait))),
+        ] {
+            println!("{what}: {size} bytes");
+            assert!(size <= 1280, "{what} reserves {size} bytes");
+        }
+    });
 }
