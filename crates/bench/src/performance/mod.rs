@@ -35,6 +35,7 @@ use crate::performance::budget::Budget;
 use crate::performance::comparison::Comparison;
 use crate::performance::driver::Driver;
 use crate::performance::page::Page;
+use crate::performance::queues::LongQueue;
 
 pub(crate) type Done<T> = Result<T, Box<dyn Error>>;
 
@@ -49,9 +50,9 @@ pub(crate) struct Options {
     #[arg(long)]
     check: bool,
 
-    /// Measure only what a day costs, which passes in virtual time: what else the machine does changes nothing
+    /// Measure only what passes in virtual time, long queues and what a day costs: what else the machine does changes nothing
     #[arg(long)]
-    days: bool,
+    virtual_time: bool,
 
     /// This process shows how much memory this many waiting tasks take
     #[arg(long, hide = true)]
@@ -68,8 +69,11 @@ pub(crate) fn run(options: &Options) -> Done<()> {
         false => Budget::whole(),
     };
     let mut page = Page::open(&options.docs)?;
-    match options.days {
-        true => days::report(&budget, &mut page)?,
+    match options.virtual_time {
+        true => {
+            queues::report(&long_queues(&budget), &mut page)?;
+            days::report(&budget, &mut page)?;
+        }
         false => measure(&budget, &mut page)?,
     }
     page.save()
@@ -78,10 +82,10 @@ pub(crate) fn run(options: &Options) -> Done<()> {
 fn measure(budget: &Budget, page: &mut Page) -> Done<()> {
     let driver = Driver::new(budget)?;
     page.write("machine", &machine::described()?)?;
-    let long_queues = queues::measure(budget);
+    let long_queues = long_queues(budget);
     let by_length = Comparison::by_length(&driver, budget)?;
     let by_hold = Comparison::by_hold(&driver, budget)?;
-    let promises = promises::measure(&driver, budget, &long_queues)?;
+    let promises = promises::measure(&driver, budget, &long_queues[0])?;
     let notified = notified::measure(&driver, budget)?;
     page.write("promises", &promises)?;
     notified::report(&notified, page)?;
@@ -92,4 +96,9 @@ fn measure(budget: &Budget, page: &mut Page) -> Done<()> {
     dollars::report(&by_length, page)?;
     days::report(budget, page)?;
     timeline::report(&driver, budget, page)
+}
+
+/// The queues of clients that poll, and those of clients that notify each other.
+fn long_queues(budget: &Budget) -> [Vec<LongQueue>; 2] {
+    [false, true].map(|are_notified| queues::measure(budget, are_notified))
 }

@@ -1,7 +1,7 @@
 //! Queues of up to ten thousand processes, in virtual time.
 
 use fairlock_cli::contention::tally::percentile;
-use fairlock_testkit::queue::{QueueSetup, Toll};
+use fairlock_testkit::queue::{Build, QueueSetup, Toll};
 use tokio::runtime::Builder;
 
 use crate::performance::Done;
@@ -16,13 +16,19 @@ pub(crate) struct LongQueue {
     pub(crate) toll: Toll,
 }
 
-pub(crate) fn measure(budget: &Budget) -> Vec<LongQueue> {
+/// The queues, of clients that poll or that notify each other.
+pub(crate) fn measure(budget: &Budget, are_notified: bool) -> Vec<LongQueue> {
+    let build = Build {
+        are_notified,
+        ..Build::default()
+    };
     let setups = budget.queues.iter();
     let measured = setups.map(|setup| {
-        eprintln!("{} waiters, in virtual time", setup.waiters);
+        let waiters = setup.waiters;
+        eprintln!("{waiters} waiters, in virtual time, notified: {are_notified}");
         LongQueue {
             setup: *setup,
-            toll: in_virtual_time(setup.run()),
+            toll: in_virtual_time(setup.run_built(build)),
         }
     });
     measured.collect()
@@ -68,7 +74,31 @@ impl LongQueue {
     }
 }
 
-pub(crate) fn report(queues: &[LongQueue], page: &mut Page) -> Done<()> {
+pub(crate) fn report([polling, notified]: &[Vec<LongQueue>; 2], page: &mut Page) -> Done<()> {
+    page.write("long-queues", &table(polling).to_string())?;
+    page.write("long-queues-notified", &table(notified).to_string())?;
+    let curve = |place, name: &str, of: fn(&Toll) -> f64| Curve {
+        name: name.into(),
+        style: Style::number(place, false),
+        values: polling.iter().map(|long| of(&long.toll)).collect(),
+    };
+    let panel = Panel {
+        title: "What a handoff costs all of the queue together".into(),
+        across: "processes that wait".into(),
+        upwards: "for each handoff".into(),
+        categories: polling
+            .iter()
+            .map(|long| long.setup.waiters.to_string())
+            .collect(),
+        curves: vec![
+            curve(0, "requests, heartbeats among them", Toll::requests),
+            curve(1, "capacity units", Toll::capacity),
+        ],
+    };
+    draw(&page.picture("long-queues.svg")?, &[panel])
+}
+
+fn table(queues: &[LongQueue]) -> Table {
     let mut table = Table::new([
         "waiters",
         "requests",
@@ -85,24 +115,5 @@ pub(crate) fn report(queues: &[LongQueue], page: &mut Page) -> Done<()> {
         let took = format!("{}, {}", long.took(50), long.took(99));
         table.row(name.chain(long.figures().map(digits)).chain([took]));
     }
-    page.write("long-queues", &table.to_string())?;
-    let curve = |place, name: &str, of: fn(&Toll) -> f64| Curve {
-        name: name.into(),
-        style: Style::number(place, false),
-        values: queues.iter().map(|long| of(&long.toll)).collect(),
-    };
-    let panel = Panel {
-        title: "What a handoff costs all of the queue together".into(),
-        across: "processes that wait".into(),
-        upwards: "for each handoff".into(),
-        categories: queues
-            .iter()
-            .map(|long| long.setup.waiters.to_string())
-            .collect(),
-        curves: vec![
-            curve(0, "requests, heartbeats among them", Toll::requests),
-            curve(1, "capacity units", Toll::capacity),
-        ],
-    };
-    draw(&page.picture("long-queues.svg")?, &[panel])
+    table
 }
