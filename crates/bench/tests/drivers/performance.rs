@@ -78,7 +78,7 @@ fn the_command_fills_an_empty_page_and_draws_all_pictures() {
         });
     fs::write(place.path().join(PAGE), empty).unwrap();
     let unfilled = faults(place.path());
-    assert_eq!(unfilled.len(), 10 + 6, "{unfilled:#?}");
+    assert_eq!(unfilled.len(), 11 + 6, "{unfilled:#?}");
 
     let mut command = driver("performance");
     command.arg("--check").arg("--docs").arg(place.path());
