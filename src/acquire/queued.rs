@@ -127,13 +127,16 @@ impl Queued {
                 },
             };
             let was_queued = waiter.is_queued();
-            let polled = Box::pin(waiter.poll_again(&to.policy())).await?;
+            let mut polled = Box::pin(waiter.poll_again(&to.policy())).await?;
+            if news.is_some() && waiter.is_spent {
+                // Only the row was renewed, which was due. The poll follows.
+                polled = Box::pin(waiter.poll_again(&to.policy())).await?;
+            }
             if polled.is_none() {
                 return Ok(self.lock_gone(place));
             }
-            // Only the row was renewed, which was due. A poll for a notification follows.
             if waiter.is_spent {
-                span = news.map_or_else(|| waiter.until_due_poll(), |_| Duration::ZERO);
+                span = waiter.until_due_poll();
                 self.shows(to)?;
                 continue;
             }

@@ -4,6 +4,7 @@
 //! count on its alarm: a process that may start no thread has none.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
@@ -67,10 +68,11 @@ impl CloseTimer {
             let next = alarms.pending.keys().next().map(|(at, _)| *at);
             let left = next.map_or(IDLE, |at| at.saturating_duration_since(now()));
             if left.is_zero() {
-                if let Some((_, tell)) = alarms.pending.pop_first() {
-                    // The sleeper may have gone.
-                    let _ = tell.send(());
-                }
+                let next = alarms.pending.pop_first();
+                drop(alarms);
+                // The sleeper may have gone. If waking it panics, the thread stays for the others.
+                let _ = catch_unwind(AssertUnwindSafe(|| next.map(|(_, tell)| tell.send(()))));
+                alarms = self.locked();
                 continue;
             }
             let waited = self.set.wait_timeout(alarms, left);

@@ -236,7 +236,8 @@ impl Waiter {
             self.path.false_alarms = 0;
             return;
         }
-        let told = before.filter(|_| news == News::Releasing);
+        let is_release = news != News::Changed { after: None };
+        let told = before.filter(|_| is_release);
         let since = self.store.now();
         self.path.unfound = told.map(|before| Unfound {
             before,
@@ -244,7 +245,7 @@ impl Waiter {
             early: 1,
         });
         self.path.false_alarms += 1;
-        self.path.polls_again = news == News::Releasing && self.path.false_alarms == 1;
+        self.path.polls_again = is_release && self.path.false_alarms == 1;
         if let Some(more) = self.path.false_alarms.checked_sub(FALSE_ALARMS) {
             let longest = self.store.config().max_poll_interval;
             let quiet = longest.saturating_mul(2_u32.pow(more.min(MAX_DOUBLINGS)));
@@ -254,6 +255,7 @@ impl Waiter {
 
     /// Learns from what a poll showed that was due.
     pub(crate) fn has_polled(&mut self, was_queued: bool) {
+        self.path.expects_release = false;
         if was_queued && self.item_position().is_some() {
             // The waiter that gave this one its slot has not notified it, or the notification is lost.
             self.pace.path_is(false);
