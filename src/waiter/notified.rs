@@ -238,10 +238,10 @@ impl Waiter {
         }
         let is_release = news != News::Changed { after: None };
         let told = before.filter(|_| is_release);
-        let since = self.store.now();
+        let now = self.store.now();
         self.path.unfound = told.map(|before| Unfound {
             before,
-            since,
+            since: now,
             early: 1,
         });
         self.path.false_alarms += 1;
@@ -249,7 +249,7 @@ impl Waiter {
         if let Some(more) = self.path.false_alarms.checked_sub(FALSE_ALARMS) {
             let longest = self.store.config().max_poll_interval;
             let quiet = longest.saturating_mul(2_u32.pow(more.min(MAX_DOUBLINGS)));
-            self.path.heeds_from = self.store.now() + quiet;
+            self.path.heeds_from = now + quiet;
         }
     }
 

@@ -31,12 +31,17 @@ fn notified(lab: &Lab, post: &Post) -> Host {
     notified_by(lab, post.notifier())
 }
 
+/// A network on which a request and its answer take this long, and that does nothing else.
+fn away(round_trip: Duration) -> Faults {
+    Faults {
+        round_trip: Latency::Constant(round_trip),
+        ..Faults::default()
+    }
+}
+
 fn notified_by(lab: &Lab, notifier: impl Notifier) -> Host {
     let host = lab.host_with(|builder| builder.notifier(notifier));
-    host.network.set_faults(Faults {
-        round_trip: Latency::Constant(RTT),
-        ..Faults::default()
-    });
+    host.network.set_faults(away(RTT));
     host
 }
 
@@ -147,10 +152,7 @@ fn when_to_poll_is_learnt_where_writes_take_twice_as_long_as_reads() {
             let is_write = matches!(request.operation(), "UpdateItem" | "PutItem");
             is_write.then_some(Fault::Delay(When::Before, RTT))
         });
-        network.set_faults(Faults {
-            round_trip: Latency::Constant(RTT),
-            ..Faults::default()
-        });
+        network.set_faults(away(RTT));
         let builder = LockClient::builder(network.client())
             .table("locks")
             .clock(lab.clock.clone())
@@ -431,15 +433,8 @@ async fn requests_of_a_minute(
 fn a_storm_of_forged_notifications_costs_no_more_than_polling_and_nobody_its_turn() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let polls = || {
-            let host = lab.host();
-            host.network.set_faults(Faults {
-                round_trip: Latency::Constant(RTT),
-                ..Faults::default()
-            });
-            host
-        };
-        let polling = requests_of_a_minute(&lab, [&polls(), &polls()], || ()).await;
+        let polling = [&distant(&lab), &distant(&lab)];
+        let polling = requests_of_a_minute(&lab, polling, || ()).await;
         for seed in 7..12 {
             let post = Post::seeded(seed);
             let (holder, successor) = (notified(&lab, &post), notified(&lab, &post));
@@ -459,10 +454,7 @@ fn a_storm_of_forged_notifications_costs_no_more_than_polling_and_nobody_its_tur
 async fn two_far_away(lab: &Lab, post: &Post) -> [Host; 2] {
     let hosts = [notified(lab, post), notified(lab, post)];
     for host in &hosts {
-        host.network.set_faults(Faults {
-            round_trip: Latency::Constant(FAR),
-            ..Faults::default()
-        });
+        host.network.set_faults(away(FAR));
     }
     hosts
 }
