@@ -20,6 +20,7 @@ pub(crate) struct Settings {
     pub(crate) lease: Duration,
     pub(crate) heartbeat: Option<Duration>,
     pub(crate) successor_slots: usize,
+    pub(crate) filled_slots: Option<usize>,
     pub(crate) join_timeout: Option<Duration>,
     pub(crate) idle_retention: Duration,
     pub(crate) allowance: Duration,
@@ -84,7 +85,8 @@ impl Default for Settings {
             owner: None,
             lease: Duration::from_secs(30),
             heartbeat: None,
-            successor_slots: 8,
+            successor_slots: MAX_SLOTS,
+            filled_slots: None,
             join_timeout: None,
             idle_retention: 7 * DAY,
             allowance: Duration::from_secs(10),
@@ -110,7 +112,10 @@ pub(crate) struct Config {
     pub(crate) owner: String,
     pub(crate) lease: Duration,
     pub(crate) heartbeat: Duration,
+    /// How many successors the lock item has room for.
     pub(crate) successor_slots: usize,
+    /// How many of these the queue fills.
+    pub(crate) filled_slots: usize,
     pub(crate) join_timeout: Duration,
     pub(crate) idle_retention: Duration,
     pub(crate) allowance: Duration,
@@ -146,6 +151,8 @@ pub(crate) const MAX_NOTICE: usize = 128;
 const MIN_LEASE: Duration = Duration::from_millis(50);
 /// With so many successors a write of the lock item costs some nine units. With more, it costs more than the rows that it saves.
 pub(crate) const MAX_SLOTS: usize = 32;
+/// With so many successors a write of the lock item costs some three units.
+const FILLED_SLOTS: usize = 8;
 /// The slots of the successors, and the first slot, in which a participant may wait behind sharers that have all permits.
 pub(crate) const ALL_SLOTS: usize = MAX_SLOTS + 1;
 /// A DynamoDB item has 400 KB, and the queue takes its part of them.
@@ -171,6 +178,9 @@ impl TryFrom<Settings> for Config {
             lease: said.lease,
             heartbeat,
             successor_slots: said.successor_slots,
+            filled_slots: said
+                .filled_slots
+                .unwrap_or(FILLED_SLOTS.min(said.successor_slots)),
             join_timeout: said
                 .join_timeout
                 .unwrap_or((request_timeout.saturating_mul(5) / 2).max(5 * SECOND)),
@@ -210,16 +220,8 @@ impl Config {
         self.check_texts()?;
         self.check_lease()?;
         self.check_waits()?;
-        let slots = 1..=MAX_SLOTS;
-        if !slots.contains(&self.successor_slots) {
-            return Err(Invalid::Range {
-                setting: "successor_slots",
-                value: self.successor_slots,
-                least: 1,
-                most: MAX_SLOTS,
-            });
-        }
-        Ok(())
+        slots("successor_slots", self.successor_slots, MAX_SLOTS)?;
+        slots("filled_slots", self.filled_slots, self.successor_slots)
     }
 
     fn check_texts(&self) -> Result<(), Invalid> {
@@ -372,6 +374,18 @@ fn check_table(table: &str) -> Result<(), Invalid> {
     } else {
         Err(unusable("table", table, rule))
     }
+}
+
+fn slots(setting: &'static str, value: usize, most: usize) -> Result<(), Invalid> {
+    if (1..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(Invalid::Range {
+        setting,
+        value,
+        least: 1,
+        most,
+    })
 }
 
 pub(crate) fn text(
@@ -531,6 +545,8 @@ mod tests {
     fn every_setting_out_of_range_is_refused() {
         assert!(config(|said| said.successor_slots = 0).is_err());
         assert!(config(|said| said.successor_slots = 33).is_err());
+        assert!(config(|said| said.filled_slots = Some(0)).is_err());
+        assert!(config(|said| said.filled_slots = Some(33)).is_err());
         assert!(config(|said| said.lease = Duration::ZERO).is_err());
         assert!(config(|said| said.heartbeat = Some(Duration::MAX)).is_err());
         assert!(config(|said| said.request_timeout = Some(Duration::MAX / 4)).is_err());

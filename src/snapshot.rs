@@ -45,7 +45,7 @@ impl Snapshot {
         rows: usize,
         policy: &RetryPolicy,
     ) -> Result<Option<Timed<Snapshot>>, Failure> {
-        let limit = 1 + store.config().successor_slots + SPARE_ROWS + rows.min(WATCHED);
+        let limit = 1 + store.config().filled_slots + SPARE_ROWS + rows.min(WATCHED);
         let answer = store
             .retry(policy, || store.read_queue(name, None, limit))
             .await?;
@@ -71,7 +71,7 @@ impl Snapshot {
             true => store.behind(name, watermark),
             false => cursor,
         };
-        let limit = store.config().successor_slots + SPARE_ROWS;
+        let limit = store.config().filled_slots + SPARE_ROWS;
         let read = || store.read_queue(name, Some(cursor.clone()), limit);
         let answer = store.retry(policy, read).await?;
         Ok(Some(answer.map(|page| self.with(page.rows, page.next))))

@@ -273,7 +273,7 @@ impl Acquisition {
 
     /// What a lock item shows to a place that asks for the lock.
     fn sight(&self, item: &LockItem) -> Seen {
-        let slots = self.store().config().successor_slots;
+        let slots = self.store().config().filled_slots;
         Seen::Item(Sight {
             is_too_long: self.is_too_long(item),
             ..Sight::of(item, self.claim.permits, slots)

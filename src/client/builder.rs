@@ -160,12 +160,13 @@ impl LockClientBuilder {
         self
     }
 
-    /// Sets how many successors the lock item has room for: 1 to 32. Default: 8.
+    /// Sets how many successors the lock item has room for: 1 to 32. Default: 32.
     ///
-    /// A waiter that finds a free slot waits there, and needs one write for its ticket and its place. In a longer queue each waiter takes a
-    /// row first. That costs three more requests, some of them shared. But each write of the lock item costs a write unit for each
-    /// kilobyte, and about four successors fill a kilobyte. So many slots pay where many callers come at once and their turns are short: each
-    /// of them has its ticket by its first write.
+    /// A caller that finds a free slot waits there. It has its ticket and its place by its first write. So callers that come at once have their
+    /// tickets in the order of these writes, as long as there are slots. Where a ticket is open, or no slot is left, a caller draws a ticket
+    /// by a second write, and waits in the queue.
+    ///
+    /// Each write of the lock item costs a write unit for each kilobyte, and about four successors fill a kilobyte.
     ///
     /// # Examples
     ///
@@ -176,6 +177,25 @@ impl LockClientBuilder {
     /// ```
     pub fn successor_slots(mut self, slots: usize) -> Self {
         self.settings.successor_slots = slots;
+        self
+    }
+
+    /// Sets how many successors the lock item has while callers wait in the queue behind them: 1 to `successor_slots`. Default: 8, or
+    /// `successor_slots` if that is less.
+    ///
+    /// The queue fills slots up to this number. A client that releases the lock and asks again draws a ticket if it has seen as many
+    /// successors. So the other slots are for callers that come at once, and a queue that lasts keeps the lock item small. With more slots
+    /// filled, each turn needs fewer requests, and each of its writes costs more units.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
+    /// builder.filled_slots(16)
+    /// # }
+    /// ```
+    pub fn filled_slots(mut self, slots: usize) -> Self {
+        self.settings.filled_slots = Some(slots);
         self
     }
 

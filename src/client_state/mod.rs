@@ -244,7 +244,7 @@ impl ClientInner {
 
     /// Notes that a place of this client came from a slot to the lock.
     pub(crate) fn came_in(&self, name: &LockName, item: &LockItem) {
-        let slots = self.store.config().successor_slots;
+        let slots = self.store.config().filled_slots;
         self.directory.came_in(name, item, slots);
     }
 
@@ -348,7 +348,7 @@ impl ClientInner {
         match &ended {
             Ok(Ended::HandedOff(item) | Ended::ReleasedEarlier(Some(item))) => {
                 self.saw(&hold.name, item);
-                let slots = self.store.config().successor_slots;
+                let slots = self.store.config().filled_slots;
                 self.directory.note_handoff(&hold.name, item, slots);
                 // Beside other holders, the next one may have held the lock before.
                 let is_alone = matches!(hold.footing().at, At::Slot(_)) && item.sharers.is_empty();

@@ -187,7 +187,7 @@ impl LeaseLock {
         Seen::Item(Sight::of(
             item,
             permits,
-            self.inner().store.config().successor_slots,
+            self.inner().store.config().filled_slots,
         ))
     }
 

@@ -82,6 +82,11 @@ impl Attempt {
         lease.saturating_add(self.grace)
     }
 
+    /// The lease in which its owner believes, where its entry shows `lease` to others.
+    pub(crate) fn believed_in(&self, lease: Duration) -> Duration {
+        lease.saturating_sub(self.grace)
+    }
+
     /// The attempt to which a late entry belongs: more copies of its request may be under way.
     pub(crate) fn late(entry: &Entry) -> Self {
         Attempt {

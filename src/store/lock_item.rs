@@ -112,7 +112,7 @@ impl Store {
         found: &[Entry],
         upto: Ticket,
     ) -> Answer {
-        let (permits, slots) = (all_of(name), self.config.successor_slots);
+        let (permits, slots) = (all_of(name), self.config.filled_slots);
         let write = LockWrite::fill(permits, seen, (found, upto), slots, self.server.stamp());
         attempt.note(self.write(name, &write).await)
     }

@@ -80,7 +80,7 @@ impl Waiter {
         let config = self.store.config();
         let stands_still = self.store.now().since(self.watermark.1) >= config.heartbeat;
         let near = match self.is_told_of_slots() {
-            true => (config.successor_slots as u64).max(1),
+            true => (config.filled_slots as u64).max(1),
             false => NEAR,
         };
         stands_still || self.snapshot.item.is_free() || self.behind_the_slots() <= near
@@ -88,6 +88,9 @@ impl Waiter {
 
     pub(crate) fn until_next(&mut self, position: QueuePosition) -> Duration {
         let position = match position {
+            QueuePosition::Successor(_) if self.far_back() > 0 => {
+                PollPosition::Queue(self.far_back())
+            }
             QueuePosition::Successor(index) => PollPosition::Successor(index),
             QueuePosition::Queue if self.is_told_of_slots() => {
                 PollPosition::QueueTold(self.turns_to_a_slot())
@@ -123,9 +126,14 @@ impl Waiter {
         due.since(self.store.now())
     }
 
-    /// Waiters fill slots again when half of them are free.
+    /// Waiters fill slots again when half of those that they fill are free. Callers that came at once may have taken more.
     fn turns_to_a_slot(&self) -> u64 {
-        self.behind_the_slots() + self.snapshot.item.successors().len() as u64 / 2
+        let (taken, filled) = (
+            self.snapshot.item.successors().len(),
+            self.store.config().filled_slots,
+        );
+        let turns = taken.saturating_sub(filled) + taken.min(filled) / 2;
+        self.behind_the_slots() + turns as u64
     }
 
     pub(super) fn renewal_due(&self) -> Moment {
@@ -137,21 +145,43 @@ impl Waiter {
         }
     }
 
+    /// How many turns come before this waiter stands in one of the slots that the queue fills.
+    fn far_back(&self) -> u64 {
+        match self.item_position() {
+            Some(ItemPosition::Has(..)) => 0,
+            Some(ItemPosition::Successor(index, _)) => {
+                let filled = self.store.config().filled_slots;
+                (index + 1).saturating_sub(filled) as u64
+            }
+            None => self.behind_the_slots(),
+        }
+    }
+
     /// When the renewal of a slot is due. A slot shows the beat that it was given with, so it is due at once if that was long
-    /// ago. So is a slot with the long lease of a place far back. A slot without a date is due soon.
+    /// ago. So is a slot with the long lease of a place far back that is near by now. A slot without a date is due soon.
     fn slot_due(&self, entry: &Entry) -> Moment {
         let config = self.store.config();
-        let heartbeat = self.store.heartbeat(entry.renewed_at.is_some());
+        let lease = self.attempt.believed_in(entry.lease).max(config.lease);
+        let heartbeat = match entry.renewed_at {
+            Some(_) => config.heartbeat_of(lease),
+            None => self.store.heartbeat(false),
+        };
         match self.beats.established(entry.beat) {
-            Some(sent) if entry.lease <= self.attempt.in_table(config.lease) => sent + heartbeat,
+            Some(sent) if lease <= config.lease.max(self.left()) => sent + heartbeat,
             _ => Moment::default(),
         }
     }
 
-    /// The time until this waiter gets a slot, if the queue is fast and has been since the last poll.
+    /// The time until this waiter is not far back any more, if the queue is fast and has been since the last poll.
     fn left(&self) -> Duration {
-        let left = self.pace.time_of(self.behind_the_slots());
+        let left = self.pace.time_of(self.far_back());
         left.saturating_sub(self.store.now().since(self.polled))
+    }
+
+    /// The lease for which to renew this waiter's place.
+    fn lease_to_ask_for(&self) -> Duration {
+        let config = self.store.config();
+        lease::stretched(config.lease, config.longest_lease(), self.left())
     }
 
     /// When the renewal of the row is due. It is due at once if the queue got so much faster that the waiter's turn would come
@@ -173,7 +203,7 @@ impl Waiter {
         footing: Footing,
         policy: &RetryPolicy,
     ) -> Result<Option<()>, Failure> {
-        let lease = self.store.config().lease;
+        let lease = self.lease_to_ask_for();
         let (store, attempt) = (&self.store, &self.attempt);
         let renew = || store.renew(&self.name, attempt, footing, lease);
         let answer = ask_for(store, &mut self.beats, lease, policy, renew).await?;
@@ -188,8 +218,7 @@ impl Waiter {
 
     /// Renews the row while it waits. If the row is no longer there, reading the queue shows why.
     async fn renew_row(&mut self, policy: &RetryPolicy) -> Result<(), Failure> {
-        let (config, left) = (self.store.config(), self.left());
-        let lease = lease::stretched(config.lease, config.longest_lease(), left);
+        let lease = self.lease_to_ask_for();
         let (store, attempt, ticket) = (&self.store, &self.attempt, self.ticket);
         let renew = || store.renew_row(&self.name, attempt, ticket, lease);
         let answer = ask_for(store, &mut self.beats, lease, policy, renew).await?;

@@ -167,7 +167,7 @@ impl Waiter {
             .snapshot
             .digest(|place, entry| self.judge(place, entry));
         let expired = |gap| self.gaps.expired_to(gap, join_timeout, now);
-        let slots = self.store.config().successor_slots;
+        let slots = self.store.config().filled_slots;
         let step = match step::next_step(&digest.view(), self.ticket, slots, expired) {
             Step::ReadOn if !self.fills_slots() => Step::Wait(QueuePosition::Queue),
             step => step,
@@ -257,7 +257,7 @@ impl Waiter {
     pub(crate) fn knows(&mut self, rows: impl FnOnce(Ticket, usize) -> Vec<TicketRow>) {
         let (watermark, slots) = (
             self.snapshot.item.watermark,
-            self.store.config().successor_slots,
+            self.store.config().filled_slots,
         );
         let is_near = self.ticket > watermark && self.behind_the_slots() <= slots as u64;
         if self.snapshot.known == Known::Nothing && is_near {

@@ -334,6 +334,14 @@ impl HostPlan {
         }
     }
 
+    /// A host with crowds leaves some slots to callers that come at once.
+    pub(crate) fn filled_slots(&self) -> usize {
+        match self.crowd {
+            1 => self.slots,
+            _ => self.slots.min(self.slots / 2 + 1),
+        }
+    }
+
     /// Rates stay a tenth of a percent below the limit of the margin, because timers have a grain.
     fn draw(rng: &mut Rng) -> HostPlan {
         let leases = [2, 3, 6, 9, 15];

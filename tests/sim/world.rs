@@ -184,6 +184,7 @@ impl World {
             .join_timeout(plan.grace())
             .lease_duration(plan.lease)
             .successor_slots(plan.slots)
+            .filled_slots(plan.filled_slots())
             .idle_retention(RETENTION)
             .server_clock_allowance(plan.allowance)
             .owner(format!("host-{id}-{made}"))

@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, Faults, Gate, Latency, When};
 use fairlock::{Error, FairLock, LockGuard, RecordWait, Ticket};
 use fairlock_testkit::lab::{Host, Lab, acquire, waits};
@@ -126,6 +127,85 @@ fn whoever_has_just_had_the_lock_does_not_pass_one_who_asked_before_it() {
         };
         let (earlier, later, ()) = tokio::join!(ticket(newcomer), again, others);
         assert!(earlier < later, "{earlier} {later}");
+    });
+}
+
+/// A process one tenth of a second away from the table.
+fn far_away(lab: &Lab) -> Host {
+    let host = lab.host();
+    host.network.set_faults(Faults {
+        round_trip: Latency::Constant(100 * MS),
+        ..Faults::default()
+    });
+    host
+}
+
+/// The owners of the entries in the slots, in their order.
+async fn in_slots(lab: &Lab) -> Vec<String> {
+    let key = |text: &str| AttributeValue::S(text.into());
+    let client = lab.engine.client();
+    let get = client.get_item().table_name("locks");
+    let get = get.key("pk", key("a")).key("sk", key("fairlock/#lock"));
+    let item = get.send().await.unwrap().item.unwrap();
+    let slots = item["slots"].as_l().unwrap().iter();
+    let owner = |entry: &AttributeValue| entry.as_m().unwrap()["owner"].as_s().unwrap().clone();
+    slots.map(owner).collect()
+}
+
+/// Processes that start at once: each has its ticket before any answer to another one is back.
+#[test]
+fn thirty_three_who_come_within_one_round_trip_have_their_tickets_by_one_write_each_as_they_came() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        acquire(&lab.host()).await.release().await.unwrap();
+        let hosts: Vec<_> = (0..33).map(|_| far_away(&lab)).collect();
+        let visits = Visits::default();
+        let locks: Vec<_> = hosts
+            .iter()
+            .map(|host| host.locks.fair_lock("a").unwrap())
+            .collect();
+        let (lab, visits, locks) = (&lab, &visits, &locks);
+        let waiters = (0..33).map(|n| async move {
+            lab.wait(n as u32 * 2 * MS).await;
+            visits.visit(lab, n, &locks[n]).await;
+        });
+        let seen = async {
+            lab.wait(120 * MS).await;
+            // The first has the lock, and has sent its release.
+            let waiting = hosts.iter().skip(1);
+            let writes = waiting.map(|host| host.network.counts().writes());
+            (in_slots(lab).await.len(), writes.max())
+        };
+        let (seen, _) = tokio::join!(seen, join_all(waiters));
+        assert_eq!(seen, (33, Some(1)));
+        let order = take(&mut *visits.granted.lock().unwrap());
+        assert!(order.iter().map(|(who, _)| *who).eq(0..33), "{order:?}");
+    });
+}
+
+/// Whoever asks again has seen how many there are, and goes into the queue.
+#[test]
+fn a_queue_that_lasts_keeps_its_lock_item_small() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts: Vec<_> = (0..24).map(|_| lab.host()).collect();
+        let (lab, most) = (&lab, &AtomicUsize::new(0));
+        let work = hosts.iter().map(|host| async move {
+            for turn in 0..4 {
+                let guard = acquire(host).await;
+                if turn > 0 {
+                    most.fetch_max(in_slots(lab).await.len(), Ordering::Relaxed);
+                }
+                lab.wait(10 * MS).await;
+                guard.release().await.unwrap();
+            }
+        });
+        let burst = async {
+            lab.wait(5 * MS).await;
+            in_slots(lab).await.len()
+        };
+        let (burst, _) = tokio::join!(burst, join_all(work));
+        assert_eq!((burst, most.load(Ordering::Relaxed)), (24, 9));
     });
 }
 

@@ -120,6 +120,7 @@ fn queues() -> Vec<Measurement> {
         (8, Build::default()),
         (16, Build::default()),
         (32, Build::default()),
+        (64, Build::default()),
         (32, leased),
         (16, slotted(4)),
         (2, notified),

@@ -7,8 +7,8 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use fairlock::RecordWait;
 use fairlock::embedded::{Faults, Latency};
+use fairlock::{LockClientBuilder, RecordWait};
 use futures::future::{join, join_all};
 use tokio::time::Instant;
 
@@ -96,12 +96,15 @@ impl Contest {
 /// A process one round trip away from the table.
 pub(crate) fn distant(lab: &Lab) -> Host {
     // As by default.
-    distant_polling(lab, Duration::from_millis(2))
+    distant_with(lab, |builder| builder)
 }
 
-/// A process one round trip away from the table, whose polls are at least this far apart.
-pub(crate) fn distant_polling(lab: &Lab, shortest: Duration) -> Host {
-    let host = lab.host_with(|builder| builder.poll_interval(shortest, Duration::from_secs(1)));
+/// A process one round trip away from the table, with a client that is built so.
+pub(crate) fn distant_with(
+    lab: &Lab,
+    build: impl FnOnce(LockClientBuilder) -> LockClientBuilder,
+) -> Host {
+    let host = lab.host_with(build);
     host.network.set_faults(Faults {
         round_trip: Latency::Constant(RTT),
         ..Faults::default()

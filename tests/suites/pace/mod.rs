@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use burst::{Behind, Burst};
-use contest::{Contest, Course, RTT, distant, distant_polling};
+use contest::{Contest, Course, RTT, distant, distant_with};
 use fairlock::RecordWait;
 use fairlock::embedded::{Fault, Faults, Latency, When};
 use fairlock_testkit::effort::{sampled, sized};
@@ -296,14 +296,16 @@ fn polls_that_are_under_way_when_the_lock_comes_are_answered() {
     assert_eq!(sent.unanswered, 0);
 }
 
-/// Ten processes more than there are slots, or four in a brief run, and holds of three leases.
+/// Ten processes more than slots are filled, or four in a brief run, and holds of three leases.
 #[test]
 fn every_request_of_a_queue_is_counted_as_what_it_is() {
+    let (waiters, hold) = (sized(12, 18), sized(45, 90) * SECOND);
     let queue = QueueSetup {
-        waiters: sized(12, 18),
-        hold: sized(45, 90) * SECOND,
+        waiters,
+        hold,
         round_trip: RTT,
-        settles: 100 * SECOND,
+        // They have come at once and stand in slots, until each has had a turn.
+        settles: hold * waiters as u32,
         // Slots are filled again at every fourth handoff, and rows are deleted behind that.
         handoffs: sized(5, 8),
     };
@@ -372,61 +374,79 @@ fn a_table_that_is_too_busy_is_asked_less_and_no_heartbeat_is_missed() {
     });
 }
 
-/// Every lease in the rows of the queue, in seconds.
+/// The leases of all places behind the holder and the slots that are filled, in seconds: on the lock item, and then in rows.
 async fn leases(lab: &Lab) -> Vec<u64> {
     let scan = lab.engine.client().scan().table_name("locks");
     let items = scan.send().await.unwrap().items.unwrap();
-    let entry = |item: &std::collections::HashMap<String, AttributeValue>| {
-        let lease = item.get("entry")?.as_m().ok()?["lease_ms"].as_n().ok()?;
-        Some(lease.parse::<u64>().unwrap() / 1000)
+    let entries = items.iter().flat_map(|item| {
+        let on_the_item = item.get("slots").and_then(|slots| slots.as_l().ok());
+        let far_back = on_the_item.into_iter().flatten().skip(1 + 8);
+        far_back.chain(item.get("entry"))
+    });
+    let lease = |entry: &AttributeValue| {
+        let lease = entry.as_m().unwrap()["lease_ms"].as_n().unwrap();
+        lease.parse::<u64>().unwrap() / 1000
     };
-    items.iter().filter_map(entry).collect()
+    entries.map(lease).collect()
 }
 
-/// With turns of ten seconds, a waiter with thirty turns before it renews for three quarters of their time.
 #[test]
-fn leases_far_back_are_stretched_and_those_near_a_slot_are_not() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        // In a brief run they poll twice a second at most. That is no more seldom than a successor does at the end of such a turn.
-        let process = || distant_polling(&lab, sized(SECOND / 2, SECOND / 500));
-        let holder = process();
-        let mut guard = acquire(&holder).await;
-        let hosts: Vec<_> = (0..45).map(|_| process()).collect();
-        let mut queue = std::collections::VecDeque::new();
-        for host in &hosts {
-            queue.push_back(waits(&lab, host).await);
-        }
-        assert!(leases(&lab).await.iter().all(|lease| *lease == 30));
-        let mut slowest = Duration::ZERO;
-        let mut longest = 0;
-        for turn in 0..40 {
-            lab.wait(10 * SECOND).await;
-            if turn == 12 {
-                // Far back, with a long lease, which ends before its turn comes.
-                hosts[40].network.set_faults(cut_off());
-            }
-            let seen = leases(&lab).await;
-            longest = longest.max(seen.iter().copied().max().unwrap_or(0));
-            if let Some(first) = seen.first()
-                && turn < 30
-            {
-                assert_eq!(*first, 30, "the first in the queue, turn {turn}: {seen:?}");
-            }
-            let released = Instant::now();
-            guard.release().await.unwrap();
-            guard = queue.pop_front().unwrap().await.unwrap();
-            slowest = slowest.max(released.elapsed());
-        }
-        assert!(longest > 100, "{longest} s");
-        // In a hold as long as the first one was, a successor polls once a second. The release and the poll take a round trip each.
-        let most = SECOND + 2 * RTT;
-        assert!(slowest < most, "{slowest:?}");
-        queue.pop_front().unwrap().abort();
+fn leases_far_back_in_the_queue_are_stretched_and_those_near_a_slot_are_not() {
+    virtual_time(a_waiter_dies_far_back(8, 40, 12));
+}
+
+#[test]
+fn leases_behind_the_slots_that_are_filled_are_stretched_too() {
+    virtual_time(a_waiter_dies_far_back(32, 26, 8));
+}
+
+/// With turns of ten seconds, a waiter with thirty turns before it renews for three quarters of their time. The waiter with so many turns before
+/// it dies after some of them.
+async fn a_waiter_dies_far_back(slots: usize, before: usize, dies_after: usize) {
+    let lab = Lab::new().await;
+    // In a brief run they poll twice a second at most. That is no more seldom than a successor does at the end of such a turn.
+    let process = || {
+        distant_with(&lab, |builder| {
+            let builder = builder.successor_slots(slots);
+            builder.poll_interval(sized(SECOND / 2, SECOND / 500), SECOND)
+        })
+    };
+    let holder = process();
+    let mut guard = acquire(&holder).await;
+    let hosts: Vec<_> = (0..before + 5).map(|_| process()).collect();
+    let mut queue = std::collections::VecDeque::new();
+    for host in &hosts {
+        queue.push_back(waits(&lab, host).await);
+    }
+    assert!(leases(&lab).await.iter().all(|lease| *lease == 30));
+    let mut slowest = Duration::ZERO;
+    let mut longest = 0;
+    for turn in 0..before {
         lab.wait(10 * SECOND).await;
-        guard.release().await.unwrap();
+        if turn == dies_after {
+            // Far back, with a long lease, which ends before its turn comes.
+            hosts[before].network.set_faults(cut_off());
+        }
+        let seen = leases(&lab).await;
+        longest = longest.max(seen.iter().copied().max().unwrap_or(0));
+        if let Some(first) = seen.first()
+            && turn < before - 10
+        {
+            assert_eq!(*first, 30, "the first in the queue, turn {turn}: {seen:?}");
+        }
         let released = Instant::now();
-        let _next = queue.pop_front().unwrap().await.unwrap();
-        assert!(released.elapsed() < most, "{:?}", released.elapsed());
-    });
+        guard.release().await.unwrap();
+        guard = queue.pop_front().unwrap().await.unwrap();
+        slowest = slowest.max(released.elapsed());
+    }
+    assert!(longest > 100, "{longest} s");
+    // In a hold as long as the first one was, a successor polls once a second. The release and the poll take a round trip each.
+    let most = SECOND + 2 * RTT;
+    assert!(slowest < most, "{slowest:?}");
+    queue.pop_front().unwrap().abort();
+    lab.wait(10 * SECOND).await;
+    guard.release().await.unwrap();
+    let released = Instant::now();
+    let _next = queue.pop_front().unwrap().await.unwrap();
+    assert!(released.elapsed() < most, "{:?}", released.elapsed());
 }

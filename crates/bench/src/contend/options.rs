@@ -69,7 +69,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
     pub(crate) lease: Duration,
 
-    /// How many successors the lock item has room for, with fairlock: 8 by default
+    /// How many slots the queue fills, with fairlock: 8 by default
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=32))]
     pub(crate) slots: Option<u8>,
 

@@ -378,7 +378,7 @@ impl PollSchedule {
         let (turns, longest) = match position {
             PollPosition::Successor(before) => {
                 let longest = times(self.longest, before as u64 + 1);
-                let turns = self.time_of(before as u64);
+                let turns = self.time_of(before as u64).min(self.time_to_learn(now));
                 let is_long = turns > self.round_trip * HOLD_SHARE;
                 let share = match before == 1 && is_long && self.end_of_hold().is_some() {
                     true => 4,

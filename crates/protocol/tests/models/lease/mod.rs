@@ -85,25 +85,31 @@ fn an_evicted_holder_that_had_a_slot_and_retried_has_stopped_believing() {
 }
 
 /// Leases of two ticks and of three: each beat's own lease counts.
+fn stretching(first: Write, renewals: u8, copies: u8) -> Setup {
+    Setup {
+        stretches: true,
+        ..setup(first, renewals, copies, SLOW_OWNER)
+    }
+}
+
 #[test]
-fn an_evicted_holder_whose_row_asked_for_a_longer_lease_has_stopped_believing() {
-    let mut setup = setup(Write::Join, 2, 0, SLOW_OWNER);
-    setup.stretches = true;
-    proves(&setup, 356_343);
+fn an_evicted_holder_that_asked_for_a_longer_lease_has_stopped_believing() {
+    proves(&stretching(Write::Enter, 3, 1), 24_914);
+    proves(&stretching(Write::Join, 2, 0), 369_522);
 }
 
 #[test]
 fn a_lease_other_than_the_slot_shows_is_caught() {
-    let mut setup = setup(Write::Join, 2, 0, SLOW_OWNER);
-    setup.stretches = true;
-    catches(Mutant::LongestLease, setup);
+    for first in [Write::Enter, Write::Join] {
+        catches(Mutant::LongestLease, stretching(first, 2, 0));
+    }
 }
 
 #[test]
 fn a_lease_that_is_believed_in_while_a_shorter_one_is_asked_for_is_caught() {
-    let mut setup = setup(Write::Join, 2, 0, SLOW_OWNER);
-    setup.stretches = true;
-    catches(Mutant::LeaseAsShown, setup);
+    for first in [Write::Enter, Write::Join] {
+        catches(Mutant::LeaseAsShown, stretching(first, 2, 0));
+    }
 }
 
 #[test]

@@ -15,12 +15,14 @@ pub(crate) enum Write {
     /// Renews the row for a longer lease.
     StretchRow,
     RenewSlot,
+    /// Renews the slot for a longer lease.
+    StretchSlot,
 }
 
 impl Write {
     pub(crate) fn lease(self) -> Duration {
         match self {
-            Write::StretchRow => LONG_LEASE,
+            Write::StretchRow | Write::StretchSlot => LONG_LEASE,
             Write::Enter | Write::Join | Write::RenewRow | Write::RenewSlot => LEASE,
         }
     }
@@ -120,7 +122,7 @@ impl Owner {
     pub(crate) fn flight(&mut self, write: Write) -> &mut Option<Flight> {
         match write {
             Write::Join | Write::RenewRow | Write::StretchRow => &mut self.row,
-            Write::Enter | Write::RenewSlot => &mut self.slot,
+            Write::Enter | Write::RenewSlot | Write::StretchSlot => &mut self.slot,
         }
     }
 
@@ -136,7 +138,11 @@ impl Owner {
             flight.sent
         };
         self.note(flight.write, mark.beat, rules.by_owner(from));
-        if matches!(flight.write, Write::Enter | Write::RenewSlot) {
+        let is_on_the_item = !matches!(
+            flight.write,
+            Write::Join | Write::RenewRow | Write::StretchRow
+        );
+        if is_on_the_item {
             self.shown(mark, now, rules);
         }
     }
@@ -151,7 +157,7 @@ impl Owner {
 
     fn note(&mut self, write: Write, beat: u8, sent: Moment) {
         match (&mut self.beats, write) {
-            (Some(beats), Write::RenewRow | Write::StretchRow | Write::RenewSlot) => {
+            (Some(beats), write) if !matches!(write, Write::Enter | Write::Join) => {
                 beats.renewed(beat.into(), sent);
             }
             (beats, _) => *beats = Some(RenewalHistory::taken(sent, write.lease())),

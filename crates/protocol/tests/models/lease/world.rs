@@ -19,7 +19,7 @@ pub(crate) struct Setup {
     pub(crate) polls: u8,
     pub(crate) copies: u8,
     pub(crate) horizon: u8,
-    /// Whether the row may be renewed for a longer lease too.
+    /// Whether the row and the slot may be renewed for a longer lease too.
     pub(crate) stretches: bool,
     pub(crate) rules: Rules,
 }
@@ -172,6 +172,9 @@ impl World {
             }
             if owner.slot.is_none() && owner.held.is_some() {
                 actions.push(Action::Renew(Write::RenewSlot));
+                if setup.stretches {
+                    actions.push(Action::Renew(Write::StretchSlot));
+                }
             }
         }
         actions.extend(match owner.snapshot {
@@ -246,7 +249,7 @@ impl World {
     fn is_spent(&self, write: Write, beat: u8) -> bool {
         let at = match write {
             Write::RenewRow | Write::StretchRow => self.row,
-            Write::RenewSlot => self.item,
+            Write::RenewSlot | Write::StretchSlot => self.item,
             Write::Enter | Write::Join => return false,
         };
         at.is_none_or(|mark| mark.beat >= beat)
@@ -256,7 +259,7 @@ impl World {
     fn write(&mut self, write: Write, beat: u8, rules: &Rules) -> Option<Mark> {
         let place = match write {
             Write::Join | Write::RenewRow | Write::StretchRow => &mut self.row,
-            Write::Enter | Write::RenewSlot => &mut self.item,
+            Write::Enter | Write::RenewSlot | Write::StretchSlot => &mut self.item,
         };
         let lease = write.lease();
         *place = match (write, *place) {

@@ -260,7 +260,7 @@ impl Client {
                 is_free: item.is_free(),
                 is_settled: item.last == item.watermark || rules.broken(Mutant::EnterOverUnsettled),
                 has_room: item.has_room(self.share, rules) && self.share as i8 <= item.room,
-                has_slot: item.slots.len() <= rules.slots,
+                has_slot: item.slots.len() <= rules.filled,
                 is_too_long: false,
             })
         })

@@ -120,7 +120,7 @@ impl World {
         let Task::Reading(mut snapshot) = client.task else {
             return;
         };
-        if !snapshot.read(&self.table, setup.rules.slots) {
+        if !snapshot.read(&self.table, setup.rules.filled) {
             client.task = Task::Reading(snapshot);
         } else if setup.roles[me] == Role::Sweeper {
             self.sweep(me, setup, Some(snapshot));
@@ -252,7 +252,7 @@ impl World {
     /// Adds the rows that a client knows without reading them: those of its process, if they reach from the slots to its own, as in the
     /// library.
     fn knows(&self, me: usize, setup: &Setup, hand: Hand) -> Hand {
-        let (client, slots) = (&self.clients[me], setup.rules.slots as u8);
+        let (client, slots) = (&self.clients[me], setup.rules.filled as u8);
         let (Some(sibling), Some(mut snapshot), Some(mine)) =
             (setup.sibling(me), hand.poll(), client.ticket)
         else {
@@ -284,7 +284,7 @@ impl World {
             _ => next_step(
                 &digest.view(),
                 Ticket::new(mine.into()),
-                rules.slots,
+                rules.filled,
                 |gap| self.is_over(gap, rules).then_some(gap),
             ),
         };

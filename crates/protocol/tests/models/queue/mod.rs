@@ -59,6 +59,7 @@ fn setup(roles: &[Role], rounds: u8, slots: usize, faults: Faults) -> Setup {
         rounds,
         rules: Rules {
             slots,
+            filled: slots,
             permits: 1,
             mutant: None,
         },
@@ -73,6 +74,13 @@ fn together(roles: &[Role], rounds: u8, slots: usize, faults: Faults) -> Setup {
         together: true,
         ..setup(roles, rounds, slots, faults)
     }
+}
+
+/// A setup in which the queue fills a single slot. The others are for clients that come at once.
+fn of_one_filled(roles: &[Role], rounds: u8, slots: usize, faults: Faults) -> Setup {
+    let mut setup = setup(roles, rounds, slots, faults);
+    setup.rules.filled = 1;
+    setup
 }
 
 /// A setup for a lock of two permits.
@@ -167,6 +175,13 @@ fn three_clients_take_a_turn_over_one_slot() {
 #[test]
 fn three_clients_take_a_turn_over_two_slots() {
     proves(&setup(THREE, 1, 2, Faults::any(1)), 794_566);
+}
+
+#[test]
+fn more_clients_come_at_once_than_the_queue_fills_slots() {
+    let roles = [Waiter, Waiter, Drawer];
+    proves(&of_one_filled(&roles, 1, 2, Faults::any(1)), 204_478);
+    proves(&of_one_filled(TWO, 2, 2, Faults::any(1)), 288_755);
 }
 
 #[test]

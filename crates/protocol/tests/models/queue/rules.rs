@@ -71,7 +71,10 @@ pub(crate) enum Mutant {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Rules {
+    /// How many successors there is room for.
     pub(crate) slots: usize,
+    /// How many of these the queue fills. A client that sees as many draws a ticket.
+    pub(crate) filled: usize,
     /// How many permits the lock has: a client that waits for the whole lock takes all of them.
     pub(crate) permits: u8,
     pub(crate) mutant: Option<Mutant>,

@@ -151,7 +151,7 @@ fn lock_write(
                 permits,
                 &was,
                 (&found, ticket(watermark)),
-                rules.slots,
+                rules.filled,
                 None,
             )
         }
