@@ -152,10 +152,10 @@ impl<'a> Driver<'a> {
         }
     }
 
+    /// What the refusal of its last request shows to the place.
     fn sees(&self) -> Seen {
-        self.seen
-            .as_ref()
-            .map_or(Seen::Nobody, |item| self.acquisition.sight(item))
+        let refusal = self.seen.as_ref();
+        refusal.map_or(Seen::Nobody, |item| self.acquisition.sight_of_refusal(item))
     }
 
     async fn read(&mut self) -> Result<Act, Refused> {
@@ -166,7 +166,10 @@ impl<'a> Driver<'a> {
         self.seen
             .iter()
             .for_each(|item| self.acquisition.saw(item, None));
-        Ok(self.place.read(self.sees()))
+        let acquisition = &self.acquisition;
+        let seen = self.seen.as_ref();
+        let seen = seen.map_or(Seen::Nobody, |item| acquisition.sight(item));
+        Ok(self.place.read(seen))
     }
 
     /// Reclaims what has expired in the way of this place. Refuses the callers for which the queue is too long even so.

@@ -271,9 +271,17 @@ impl Acquisition {
             .graced(self.claim.bounds.grace())
     }
 
-    /// What a lock item shows to a place that asks for the lock.
+    /// What a lock item shows to a place that has not asked for the lock yet. Slots that the queue does not fill are for others.
     fn sight(&self, item: &LockItem) -> Seen {
-        let slots = self.store().config().filled_slots;
+        self.sight_of(item, self.store().config().filled_slots)
+    }
+
+    /// What a lock item shows to a place whose request it refused: any slot is for a place that comes at the same time as others.
+    fn sight_of_refusal(&self, item: &LockItem) -> Seen {
+        self.sight_of(item, self.store().config().successor_slots)
+    }
+
+    fn sight_of(&self, item: &LockItem, slots: usize) -> Seen {
         Seen::Item(Sight {
             is_too_long: self.is_too_long(item),
             ..Sight::of(item, self.claim.permits, slots)

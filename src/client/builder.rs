@@ -183,9 +183,9 @@ impl LockClientBuilder {
     /// Sets how many successors the lock item has while callers wait in the queue behind them: 1 to `successor_slots`. Default: 8, or
     /// `successor_slots` if that is less.
     ///
-    /// The queue fills slots up to this number. A client that releases the lock and asks again draws a ticket if it has seen as many
-    /// successors. So the other slots are for callers that come at once, and a queue that lasts keeps the lock item small. With more slots
-    /// filled, each turn needs fewer requests, and each of its writes costs more units.
+    /// The queue fills slots up to this number. A client that asks again within a second of its own release draws a ticket if it has seen as
+    /// many successors. So the other slots are for callers that come at once, and a queue of workers that ask again and again keeps the lock
+    /// item small. With more slots filled, each turn needs fewer requests, and each of its writes costs more units.
     ///
     /// # Examples
     ///

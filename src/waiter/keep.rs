@@ -88,8 +88,8 @@ impl Waiter {
 
     pub(crate) fn until_next(&mut self, position: QueuePosition) -> Duration {
         let position = match position {
-            QueuePosition::Successor(_) if self.far_back() > 0 => {
-                PollPosition::Queue(self.far_back())
+            QueuePosition::Successor(index) if self.far_back() > 0 => {
+                PollPosition::Queue(index as u64 + 1)
             }
             QueuePosition::Successor(index) => PollPosition::Successor(index),
             QueuePosition::Queue if self.is_told_of_slots() => {
@@ -126,14 +126,12 @@ impl Waiter {
         due.since(self.store.now())
     }
 
-    /// Waiters fill slots again when half of those that they fill are free. Callers that came at once may have taken more.
+    /// Waiters fill slots again when half of those that they fill are free. Callers that came at once may have taken more. They may also leave
+    /// at once, so nobody waits for all of them.
     fn turns_to_a_slot(&self) -> u64 {
-        let (taken, filled) = (
-            self.snapshot.item.successors().len(),
-            self.store.config().filled_slots,
-        );
-        let turns = taken.saturating_sub(filled) + taken.min(filled) / 2;
-        self.behind_the_slots() + turns as u64
+        let taken = self.snapshot.item.successors().len();
+        let kept = taken.min(self.store.config().filled_slots);
+        self.behind_the_slots() + kept as u64 / 2
     }
 
     pub(super) fn renewal_due(&self) -> Moment {
@@ -145,13 +143,22 @@ impl Waiter {
         }
     }
 
-    /// How many turns come before this waiter stands in one of the slots that the queue fills.
+    /// How many turns come before this waiter stands in one of the slots that the queue fills. Callers that share the lock have their turns
+    /// together, so none of them is far back, and those before another waiter count as one.
     fn far_back(&self) -> u64 {
+        let item = &self.snapshot.item;
+        let shares = |permits: u64| permits < item.permits;
+        if shares(self.attempt.permits) {
+            return 0;
+        }
         match self.item_position() {
             Some(ItemPosition::Has(..)) => 0,
             Some(ItemPosition::Successor(index, _)) => {
-                let filled = self.store.config().filled_slots;
-                (index + 1).saturating_sub(filled) as u64
+                let before = &item.successors()[..index];
+                let together = before.windows(2);
+                let together = together.filter(|two| two.iter().all(|it| shares(it.permits)));
+                let turns = 1 + index - together.count();
+                turns.saturating_sub(self.store.config().filled_slots) as u64
             }
             None => self.behind_the_slots(),
         }

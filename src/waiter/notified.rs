@@ -132,7 +132,10 @@ impl Waiter {
         let may_ask = !polls_again
             && self.is_path_trusted()
             && self.before().is_some_and(is_alive)
-            && now < self.renewal_due();
+            && now
+                < self
+                    .renewal_due()
+                    .min(self.polled + self.store.config().heartbeat);
         if may_ask && self.asks() {
             return Some(self.patience());
         }

@@ -84,7 +84,10 @@ pub(crate) enum Sharing {
 pub(crate) struct HostPlan {
     pub(crate) lease: Duration,
     pub(crate) timeout: Duration,
+    /// How many slots the queue fills.
     pub(crate) slots: usize,
+    /// How many slots there are besides, for crowds.
+    pub(crate) spare_slots: usize,
     /// Closes gaps as soon as its settings allow, which is too soon for hosts with longer time-outs.
     pub(crate) is_hasty: bool,
     pub(crate) workers: usize,
@@ -334,11 +337,10 @@ impl HostPlan {
         }
     }
 
-    /// A host with crowds leaves some slots to callers that come at once.
-    pub(crate) fn filled_slots(&self) -> usize {
+    pub(crate) fn successor_slots(&self) -> usize {
         match self.crowd {
             1 => self.slots,
-            _ => self.slots.min(self.slots / 2 + 1),
+            _ => self.slots + self.spare_slots,
         }
     }
 
@@ -348,10 +350,13 @@ impl HostPlan {
         let slots = [1, 2, 4, 4, 8];
         let crowds = [1, 1, 1, 3, 4, 6];
         let lease = leases[rng.usize(0..leases.len())] * SECOND;
+        let timeout = lease.mul_f64(if rng.u8(0..4) == 0 { 0.3 } else { 1.0 / 6.0 });
+        let slots = slots[rng.usize(0..slots.len())];
         HostPlan {
             lease,
-            timeout: lease.mul_f64(if rng.u8(0..4) == 0 { 0.3 } else { 1.0 / 6.0 }),
-            slots: slots[rng.usize(0..slots.len())],
+            timeout,
+            slots,
+            spare_slots: 3 * slots,
             is_hasty: rng.bool(),
             workers: rng.usize(1..4),
             ahead: rng.u32(0..=6) * HOUR,

@@ -64,9 +64,13 @@ impl Mutation {
                 each(plan, |_, host| host.crowd = 4);
             }
             Mutation::SharePastSuccessors => plan.sharing = Sharing::Readers,
-            Mutation::ShareWithoutRoom
-            | Mutation::ShareWithoutFirst
-            | Mutation::AdmitWhoeverIsThere => {
+            // Callers that find no permit, and nobody that waits for one.
+            Mutation::ShareWithoutRoom => {
+                one_lock(plan, 1_000, &["share"]);
+                (plan.sharing, plan.leases) = (Sharing::Permits(3), 0);
+                each(plan, |_, host| host.crowd = 1);
+            }
+            Mutation::ShareWithoutFirst | Mutation::AdmitWhoeverIsThere => {
                 (plan.sharing, plan.leases) = (Sharing::Permits(3), 0);
                 each(plan, |_, host| host.crowd = 4);
             }

@@ -136,6 +136,7 @@ impl World {
             lease: self.plan.longest_lease(),
             timeout: self.plan.longest_lease() / 6,
             slots: 4,
+            spare_slots: 28,
             is_hasty: false,
             workers: 0,
             crowd: 1,
@@ -183,8 +184,8 @@ impl World {
             .request_timeout(plan.timeout)
             .join_timeout(plan.grace())
             .lease_duration(plan.lease)
-            .successor_slots(plan.slots)
-            .filled_slots(plan.filled_slots())
+            .successor_slots(plan.successor_slots())
+            .filled_slots(plan.slots)
             .idle_retention(RETENTION)
             .server_clock_allowance(plan.allowance)
             .owner(format!("host-{id}-{made}"))

@@ -183,6 +183,42 @@ fn thirty_three_who_come_within_one_round_trip_have_their_tickets_by_one_write_e
     });
 }
 
+/// Their first requests are refused: one that shares finds no permit left, and one that bounds the queue has not seen it.
+#[test]
+fn callers_whose_first_requests_ask_for_less_than_a_slot_take_one_of_many_too() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let guard = acquire(&lab.host()).await;
+        let mut waiting = Vec::new();
+        for _ in 0..12 {
+            waiting.push(waits(&lab, &lab.host()).await);
+        }
+        let hosts = [lab.host(), lab.host()];
+        let [reader, bounded] = hosts
+            .each_ref()
+            .map(|host| host.locks.fair_lock("a").unwrap());
+        let reads = async {
+            let guard = reader.acquire_shared(RecordWait::Infinite).await;
+            guard.unwrap().release().await.unwrap();
+        };
+        let bounded = bounded.max_waiters(20);
+        let writes = async {
+            let guard = bounded.acquire(RecordWait::Infinite).await;
+            guard.unwrap().release().await.unwrap();
+        };
+        let seen = async {
+            lab.settle().await;
+            let items = lab.items("a").await;
+            assert_eq!((items.len(), in_slots(&lab).await.len()), (1, 15));
+            guard.release().await.unwrap();
+            for one in waiting {
+                one.await.unwrap().release().await.unwrap();
+            }
+        };
+        tokio::join!(reads, writes, seen);
+    });
+}
+
 /// Whoever asks again has seen how many there are, and goes into the queue.
 #[test]
 fn a_queue_that_lasts_keeps_its_lock_item_small() {

@@ -22,7 +22,7 @@ use turns::Turns;
 pub enum PollPosition {
     /// This many successors come before it.
     Successor(usize),
-    /// This many tickets come before it on the way to a slot.
+    /// This many turns come before it gets a slot, or come before it in a slot that the queue does not fill.
     Queue(u64),
     /// As `Queue`, and the waiter that gives it a slot notifies it.
     QueueTold(u64),

@@ -103,7 +103,7 @@ impl Client {
 
     /// A client that must clear its way uses the whole item. A client that asks again only uses it at a glance.
     fn refusing(&self, role: Role, item: Item, rules: &Rules) -> Item {
-        let seen = self.seen(Some(item), rules);
+        let seen = self.refused(Some(item), rules);
         let shares = self.share < rules.permits;
         match role.waits() && next_ask(seen, shares) != Ask::Nothing {
             true => at_a_glance(item),

@@ -196,7 +196,7 @@ impl Client {
             Request::Enter { .. } | Request::EnterOver { .. } | Request::Share { .. } => {
                 let (found, entry) = self.found(item, rules);
                 self.ticket = entry.map(|entry| entry.ticket);
-                self.place.asked(found, self.seen(item, rules))
+                self.place.asked(found, self.refused(item, rules))
             }
             Request::Draw { .. } => {
                 self.ticket = item.filter(|_| applied).map(|item| item.last);
@@ -253,14 +253,23 @@ impl Client {
         }
     }
 
-    /// What the item shows to a client without a place.
+    /// What the item shows to a client that has not asked for a place yet: slots that the queue does not fill are for others.
     pub(crate) fn seen(&self, item: Option<Item>, rules: &Rules) -> Seen {
+        self.sight(item, rules.filled, rules)
+    }
+
+    /// What the refusal of a request for a place shows to the client.
+    pub(crate) fn refused(&self, item: Option<Item>, rules: &Rules) -> Seen {
+        self.sight(item, rules.slots, rules)
+    }
+
+    fn sight(&self, item: Option<Item>, slots: usize, rules: &Rules) -> Seen {
         item.map_or(Seen::Nobody, |item| {
             Seen::Item(Sight {
                 is_free: item.is_free(),
                 is_settled: item.last == item.watermark || rules.broken(Mutant::EnterOverUnsettled),
                 has_room: item.has_room(self.share, rules) && self.share as i8 <= item.room,
-                has_slot: item.slots.len() <= rules.filled,
+                has_slot: item.slots.len() <= slots,
                 is_too_long: false,
             })
         })
