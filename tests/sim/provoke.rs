@@ -64,16 +64,11 @@ impl Mutation {
                 each(plan, |_, host| host.crowd = 4);
             }
             Mutation::SharePastSuccessors => plan.sharing = Sharing::Readers,
-            // Callers that find no permit, and nobody that waits for one.
             Mutation::ShareWithoutRoom => {
                 one_lock(plan, 1_000, &["share"]);
-                (plan.sharing, plan.leases) = (Sharing::Permits(3), 0);
-                each(plan, |_, host| host.crowd = 1);
+                three_permits(plan, 1);
             }
-            Mutation::ShareWithoutFirst | Mutation::AdmitWhoeverIsThere => {
-                (plan.sharing, plan.leases) = (Sharing::Permits(3), 0);
-                each(plan, |_, host| host.crowd = 4);
-            }
+            Mutation::ShareWithoutFirst | Mutation::AdmitWhoeverIsThere => three_permits(plan, 4),
             Mutation::LeaseOverstayed => (plan.sharing, plan.leases) = (Sharing::None, 2),
             Mutation::LeaseInMicroseconds => plan.mischief = vec![Kind::Crash],
             Mutation::ConfirmedIsRenewed => {
@@ -168,6 +163,12 @@ fn one_lock(plan: &mut Plan, requests: u64, slow: &[&'static str]) {
     plan.locks.truncate(1);
     plan.requests = requests;
     plan.weather.slow = slow.to_vec();
+}
+
+/// Makes callers want one of three permits. Without crowds, some find none and nobody that waits for one.
+fn three_permits(plan: &mut Plan, crowd: usize) {
+    (plan.sharing, plan.leases) = (Sharing::Permits(3), 0);
+    each(plan, |_, host| host.crowd = crowd);
 }
 
 /// Makes many places renew just when others take them for dead.
