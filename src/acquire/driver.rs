@@ -166,9 +166,8 @@ impl<'a> Driver<'a> {
         self.seen
             .iter()
             .for_each(|item| self.acquisition.saw(item, None));
-        let acquisition = &self.acquisition;
         let seen = self.seen.as_ref();
-        let seen = seen.map_or(Seen::Nobody, |item| acquisition.sight(item));
+        let seen = seen.map_or(Seen::Nobody, |item| self.acquisition.sight(item));
         Ok(self.place.read(seen))
     }
 

@@ -138,11 +138,10 @@ impl Owner {
             flight.sent
         };
         self.note(flight.write, mark.beat, rules.by_owner(from));
-        let is_on_the_item = !matches!(
+        if matches!(
             flight.write,
-            Write::Join | Write::RenewRow | Write::StretchRow
-        );
-        if is_on_the_item {
+            Write::Enter | Write::RenewSlot | Write::StretchSlot
+        ) {
             self.shown(mark, now, rules);
         }
     }
