@@ -4,6 +4,7 @@
     reason = "a test whose command cannot be started has failed"
 )]
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -18,6 +19,14 @@ pub(crate) struct Said {
 /// In seconds. A run that takes longer is killed, and its code is 137.
 const BOUND: &str = "180";
 
+/// The path to programs. The command is the first on it, so that scripts call it by its name, wherever it was built.
+pub(crate) fn path() -> OsString {
+    let built = Path::new(env!("CARGO_BIN_EXE_fairlock")).parent().unwrap();
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    let others = std::env::split_paths(&others);
+    std::env::join_paths([built.to_owned()].into_iter().chain(others)).unwrap()
+}
+
 /// The command in `home`. It gets nothing of this test's environment but the path to programs.
 pub(crate) fn fairlock(home: &Path, line: &[&str]) -> Command {
     let mut command = Command::new("env");
@@ -26,10 +35,29 @@ pub(crate) fn fairlock(home: &Path, line: &[&str]) -> Command {
     command.arg(env!("CARGO_BIN_EXE_fairlock"));
     command.args(line).current_dir(home).stdin(Stdio::null());
     command.env_clear().env("HOME", home);
-    command.env("PATH", std::env::var_os("PATH").unwrap());
+    command.env("PATH", path());
     // Outside of AWS, asking for a role takes a long time.
     command.env("AWS_EC2_METADATA_DISABLED", "true");
     command
+}
+
+/// The command with no more rights over files than their modes give to their owner. A test that root runs keeps its user and loses its
+/// capabilities. It runs a copy, because without them root may not enter every folder in which the command is built.
+pub(crate) fn without_rights(home: &Path, line: &[&str]) -> Said {
+    // Copied by another process: a program that is open for writing, also in a process that another test just starts, cannot be run.
+    let copy = Command::new("cp")
+        .arg("--no-clobber")
+        .arg(env!("CARGO_BIN_EXE_fairlock"))
+        .arg(home.join("fairlock"))
+        .status();
+    assert!(home.join("fairlock").exists(), "{copy:?}");
+    let none = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"];
+    let is_root = rustix::process::geteuid().is_root();
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", BOUND]);
+    command.args(none.iter().filter(|_| is_root));
+    command.arg("./fairlock").args(line);
+    said(command.current_dir(home).env("HOME", home))
 }
 
 pub(crate) fn said(command: &mut Command) -> Said {

@@ -9,7 +9,7 @@ use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::command::{Said, fairlock, said};
+use crate::command::{Said, fairlock, path, said};
 use crate::inspect::schema::documented;
 use crate::run::running::{Running, has_a_successor, home, is_free, run, until};
 
@@ -59,9 +59,9 @@ fn a_closed_input_leaves_the_bytes_and_an_empty_one_replaces_them() {
     let home = home();
     data(home.path(), &["put"], b"before").assert_done();
     let put = |end: &str| {
-        let line = format!("exec $0 data put --local locks.db a {end}");
+        let line = format!("exec fairlock data put --local locks.db a {end}");
         let mut sh = std::process::Command::new("sh");
-        sh.args(["-c", &line, env!("CARGO_BIN_EXE_fairlock")]);
+        sh.args(["-c", &line]).env("PATH", path());
         said(sh.current_dir(home.path()))
     };
     put("<&-").assert_refused(74, &["standard input", "closed", "`</dev/null`"]);
@@ -157,9 +157,9 @@ fn a_signal_ends_the_wait_and_leaves_no_place() {
 fn a_command_that_holds_the_lock_does_not_wait_for_itself() {
     let home = home();
     let in_turn = |flag: &str| {
-        let script = format!("echo x | $0 data put --wait none {flag} --local locks.db a; echo $?");
-        let command = ["sh", "-c", &script, env!("CARGO_BIN_EXE_fairlock")];
-        run(home.path(), &[], &command)
+        let script =
+            format!("echo x | fairlock data put --wait none {flag} --local locks.db a; echo $?");
+        run(home.path(), &[], &["sh", "-c", &script])
     };
     let ran = in_turn("");
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "75\n"), "{ran:?}");

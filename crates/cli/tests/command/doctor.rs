@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use fairlock_testkit::real_time;
@@ -16,7 +15,7 @@ use fairlock_testkit::wire::Wire;
 use fairlock_testkit::wire::served_engine::ServedEngine;
 use serde_json::Value;
 
-use crate::command::{Said, fairlock, said};
+use crate::command::{Said, fairlock, said, without_rights};
 use crate::inspect::cloud::refusing;
 use crate::inspect::home::Home;
 use crate::inspect::schema::documented;
@@ -128,14 +127,8 @@ fn what_is_wrong_with_a_table_comes_with_the_way_out() {
         .assert_refused(64, &["table"]);
 }
 
-/// A user without special rights, as this test may be root.
 fn as_a_user(home: &Home, line: &str) -> Said {
-    const NOBODY: u32 = 65534;
-    let mut command = fairlock(home.0.path(), &line.split(' ').collect::<Vec<_>>());
-    if rustix::process::geteuid().is_root() {
-        command.uid(NOBODY).gid(NOBODY);
-    }
-    said(&mut command)
+    without_rights(home.0.path(), &line.split(' ').collect::<Vec<_>>())
 }
 
 /// A single finding says what is in the way, and no other repeats it.
@@ -146,7 +139,6 @@ fn a_file_that_this_user_may_not_write_is_one_problem() {
         std::fs::set_permissions(home.file(name), Permissions::from_mode(mode)).unwrap();
     };
     std::fs::create_dir(home.file("ro")).unwrap();
-    set("", 0o755);
     set("ro", 0o555);
     set("locks.db", 0o444);
     for (line, words) in [

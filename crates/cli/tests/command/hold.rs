@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::command::{fairlock, said};
+use crate::command::{fairlock, path, said};
 use crate::inspect::schema::documented;
 use crate::run::running::{has_a_successor, home, is_free, until};
 
@@ -218,13 +218,11 @@ fn a_reader_of_the_ticket_that_has_gone_does_not_end_it() {
 
 /// A shell with the command on its path.
 fn shell(home: &TempDir, script: &str) -> Command {
-    let command = Path::new(env!("CARGO_BIN_EXE_fairlock"));
-    let path = format!("{}:/usr/bin:/bin", command.parent().unwrap().display());
     let mut shell = Command::new("timeout");
     shell.args(["-s", "KILL", "60", "bash", "-c", script]);
     shell
         .current_dir(home.path())
-        .env("PATH", path)
+        .env("PATH", path())
         .env_remove("FAIRLOCK_HELD");
     shell.env("FAIRLOCK_LOCAL", "locks.db").stdin(Stdio::null());
     shell

@@ -232,12 +232,8 @@ fn a_lease_is_not_asked_to_give_way_and_its_neighbour_is() {
     lease(home.path(), "release", &["a", &text]).assert_done();
     let shared = ["--shared", "--id", "reads", "--for", "5m", "a"];
     lease(home.path(), "acquire", &shared).assert_done();
-    let script = "$0 ask --local locks.db a";
-    let asked = run(
-        home.path(),
-        &["--shared"],
-        &["sh", "-c", script, env!("CARGO_BIN_EXE_fairlock")],
-    );
+    let script = "fairlock ask --local locks.db a";
+    let asked = run(home.path(), &["--shared"], &["sh", "-c", script]);
     let words =
         "asked its holder, which the next heartbeat tells; no process heeds it for lease `reads`\n";
     assert!(asked.err.contains(words), "{asked:?}");

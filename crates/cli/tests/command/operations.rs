@@ -6,12 +6,12 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::command::{Said, fairlock, said};
+use crate::command::{Said, fairlock, path, said};
 
 const MANUAL: &str = include_str!("../../../../docs/operations.md");
 
@@ -42,12 +42,10 @@ fn home(script: &str) -> TempDir {
 
 /// Runs a line in a shell, with the command on its path and its locks in the file.
 fn shell(home: &Path, line: &str) -> Said {
-    let folder = PathBuf::from(env!("CARGO_BIN_EXE_fairlock"));
-    let path = format!("{}:/usr/bin:/bin", folder.parent().unwrap().display());
     let mut command = Command::new("timeout");
     command.args(["-s", "KILL", "60", "/bin/sh", "-c", line]);
     command.current_dir(home).stdin(Stdio::null()).env_clear();
-    command.env("PATH", path).env("HOME", home);
+    command.env("PATH", path()).env("HOME", home);
     said(command.env("FAIRLOCK_LOCAL", "locks.db"))
 }
 

@@ -10,7 +10,6 @@ use crate::run::running::home;
 /// Runs a script of the command while it holds two of five permits of `s`.
 fn while_two_are_held(script: &str) -> Said {
     let home = home();
-    let script = script.replace("fairlock", env!("CARGO_BIN_EXE_fairlock"));
     let line = [
         "run",
         "--local",
@@ -23,7 +22,7 @@ fn while_two_are_held(script: &str) -> Said {
         "--",
         "sh",
         "-c",
-        &script,
+        script,
     ];
     said(&mut fairlock(home.path(), &line))
 }

@@ -22,7 +22,7 @@ use fairlock_testkit::real_time;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::command::{Said, fairlock, said};
+use crate::command::{Said, fairlock, path, said};
 use crate::inspect::schema::documented;
 
 /// No answer on a connection may take longer.
@@ -428,8 +428,7 @@ fn each_operation_is_printed_if_that_is_asked_for() {
 fn commands_may_use_the_file_beside_it() {
     let served = Served::start(TempDir::new().unwrap(), &["--local", "locks.db"]);
     served.run(&["table", "create"]).assert_done();
-    let inside = "fairlock() { \"$0\" show --json --local locks.db a; }; fairlock";
-    let program = env!("CARGO_BIN_EXE_fairlock");
+    let inside = "fairlock show --json --local locks.db a";
     let line = [
         "run",
         "--quiet",
@@ -441,7 +440,6 @@ fn commands_may_use_the_file_beside_it() {
         "sh",
         "-c",
         inside,
-        program,
     ];
     let shown = served.run(&line);
     let state: serde_json::Value = serde_json::from_str(shown.assert_done()).unwrap();
@@ -464,15 +462,13 @@ fn the_lines_that_a_test_starts_it_with_work_as_they_stand_in_the_page() {
     )
     .unwrap();
     let lines = lines.replace("./report.sh", "sh ./report.sh");
-    let program = Path::new(env!("CARGO_BIN_EXE_fairlock"));
-    let path = format!("{}:/usr/bin:/bin", program.parent().unwrap().display());
     let mut shell = Command::new("timeout");
     shell.args(["-s", "KILL", "60", "bash", "-e", "-c", &lines]);
     shell
         .current_dir(home.path())
         .stdin(Stdio::null())
         .env_clear();
-    let ended = said(shell.env("PATH", path).env("HOME", home.path()));
+    let ended = said(shell.env("PATH", path()).env("HOME", home.path()));
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let ran = std::fs::read_to_string(home.path().join("ran")).unwrap();
     assert_eq!(ran, "nightly\n");

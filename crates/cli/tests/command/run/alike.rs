@@ -9,15 +9,13 @@ use std::process::Command;
 use rustix::process::{Signal, kill_process};
 
 use super::running::{Running, home, is_alive, is_free, run, run_line, sh, until};
-use crate::command::{fairlock, said};
+use crate::command::{fairlock, path, said};
 
 #[test]
 fn a_command_finds_lock_and_ticket_in_its_environment_and_the_lock_held() {
     let home = home();
-    let binary = env!("CARGO_BIN_EXE_fairlock");
-    let script =
-        format!("echo $FAIRLOCK_LOCK $FAIRLOCK_TICKET; {binary} show --json --local locks.db a");
-    let ended = sh(home.path(), &script);
+    let script = "echo $FAIRLOCK_LOCK $FAIRLOCK_TICKET; fairlock show --json --local locks.db a";
+    let ended = sh(home.path(), script);
     let mut lines = ended.assert_done().lines();
     let ticket = lines.next().unwrap().strip_prefix("a ").unwrap();
     let shown: serde_json::Value = serde_json::from_str(lines.next().unwrap()).unwrap();
@@ -170,15 +168,11 @@ fn what_was_to_be_ignored_stays_ignored() {
         command.args(["--default-signal", "sh", "-c", &script]);
         // A program that is started this way ignores none of the two, which the library could take back.
         command.gid(rustix::process::getgid().as_raw());
-        let said = said(command.current_dir(home.path()));
+        let said = said(command.current_dir(home.path()).env("PATH", path()));
         let mask = said.out.trim().strip_prefix("SigIgn:").unwrap().trim();
         u64::from_str_radix(mask, 16).unwrap()
     };
-    let fairlock = env!("CARGO_BIN_EXE_fairlock");
-    let (without, with) = (
-        ignored(""),
-        ignored(&format!("{fairlock} run --local locks.db a --")),
-    );
+    let (without, with) = (ignored(""), ignored("fairlock run --local locks.db a --"));
     assert_eq!(without & (1 << 32 | 0xffff), 1 | 1 << 9, "{without:x}");
     assert_eq!(with, without, "{with:x}");
 }

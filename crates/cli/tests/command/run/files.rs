@@ -10,14 +10,15 @@ use tempfile::TempDir;
 
 use super::promise::supervisor_of;
 use super::running::{Running, has_a_successor, home, is_alive, run, until};
-use crate::command::{Said, fairlock, said};
+use crate::command::{Said, fairlock, path, said, without_rights};
 
 /// Runs the command from a shell, with the shell's limits and file mode mask.
 fn from_shell(home: &Path, before: &str, line: &str) -> Said {
-    let script = format!("{before}; exec {} {line}", env!("CARGO_BIN_EXE_fairlock"));
+    let script = format!("{before}; exec fairlock {line}");
     let mut shell = Command::new("timeout");
     shell.args(["-s", "KILL", "60", "sh", "-c", &script]);
-    said(shell.current_dir(home).env_remove("FAIRLOCK_HELD"))
+    shell.current_dir(home).env("PATH", path());
+    said(shell.env_remove("FAIRLOCK_HELD"))
 }
 
 #[test]
@@ -56,7 +57,7 @@ fn a_file_with_two_names_is_refused_by_either() {
     fs::remove_file(home.path().join("other.db")).unwrap();
     std::os::unix::fs::symlink("locks.db", home.path().join("other.db")).unwrap();
     let line = ["run", "--local", "other.db", "a", "--", "sh", "-c", NONE];
-    let ran = said(fairlock(home.path(), &line).env("PATH", path_with_command()));
+    let ran = said(&mut fairlock(home.path(), &line));
     assert_eq!(ran.assert_done(), "75\n");
 }
 
@@ -72,22 +73,11 @@ fn a_file_that_is_mounted_by_itself_is_refused() {
         "mount --bind locks.db other.db || exit 99; exec fairlock run --local other.db a -- true";
     let mut alone = Command::new("unshare");
     alone.args(disk).args(["sh", "-c", script]);
-    let refused = said(
-        alone
-            .current_dir(home.path())
-            .env("PATH", path_with_command()),
-    );
+    let refused = said(alone.current_dir(home.path()).env("PATH", path()));
     match refused.code {
         Some(69) => refused.assert_refused(69, &["it is mounted by itself", "mount its directory"]),
         _ => println!("not tried: this kernel lets a test mount nothing: {refused:?}"),
     }
-}
-
-/// The path on which the command is found.
-fn path_with_command() -> String {
-    let command = Path::new(env!("CARGO_BIN_EXE_fairlock"));
-    let directory = command.parent().unwrap().display();
-    format!("{directory}:{}", std::env::var("PATH").unwrap_or_default())
 }
 
 #[test]
@@ -268,9 +258,7 @@ fn a_full_disk_is_called_one_and_ends_a_turn_only_with_its_lease() {
         return println!("not tried: this kernel gives a test no disk of its own");
     }
     let home = TempDir::new().unwrap();
-    let script = format!(
-        "mount -t tmpfs -o size=400k tmpfs disk && cd disk || exit 99
-        PATH={}:$PATH
+    let script = "mount -t tmpfs -o size=400k tmpfs disk && cd disk || exit 99
         fairlock run --local l.db --lease 3s a -- sh -c '
             head -c 1M /dev/zero > fill 2> /dev/null
             fairlock run --wait none --local l.db b -- true; echo none $?
@@ -280,19 +268,14 @@ fn a_full_disk_is_called_one_and_ends_a_turn_only_with_its_lease() {
         echo held $?
         rm fill; fairlock run --local l.db a -- true; echo again $?
         head -c 1M /dev/zero > fill 2> /dev/null
-        fairlock run --wait 300ms --local l.db a -- true 2>&1; echo first $?",
-        Path::new(env!("CARGO_BIN_EXE_fairlock"))
-            .parent()
-            .unwrap()
-            .display()
-    );
+        fairlock run --wait 300ms --local l.db a -- true 2>&1; echo first $?";
     fs::create_dir(home.path().join("disk")).unwrap();
     let mut alone = Command::new("timeout");
     alone
         .args(["-s", "KILL", "60", "unshare"])
         .args(disk)
-        .args(["sh", "-c", &script]);
-    let ended = said(alone.current_dir(home.path()));
+        .args(["sh", "-c", script]);
+    let ended = said(alone.current_dir(home.path()).env("PATH", path()));
     for word in [
         "none 69\n",
         "some 69\n",
@@ -327,52 +310,35 @@ fn a_file_that_may_not_grow_is_told_with_where_to_look() {
     ended.assert_refused(69, &["cannot use l.db", "ulimit -f"]);
 }
 
-/// A copy of the command that all users may run, and a user that runs it there: one without root's rights.
-fn by_another(home: &Path, line: &[&str]) -> Said {
-    let copy = home.join("fairlock");
-    let nobody = [
-        "setpriv",
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-    ];
-    let is_root = rustix::process::geteuid().is_root();
-    let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", "60"]);
-    command.args(nobody.iter().filter(|_| is_root)).arg(copy);
-    said(command.args(line).current_dir(home).env("HOME", home))
-}
-
 #[test]
 fn a_user_who_may_not_write_a_file_may_read_it_and_is_told_why_not_more() {
     let home = TempDir::new().unwrap();
     let mode =
         |path: &Path, mode| fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
-    mode(home.path(), 0o755);
-    fs::copy(env!("CARGO_BIN_EXE_fairlock"), home.path().join("fairlock")).unwrap();
+    without_rights(home.path(), &["--version"]).assert_done();
     run(home.path(), &[], &["true"]).assert_done();
     let file = home.path().join("locks.db");
     fs::create_dir(home.path().join("link")).unwrap();
     std::os::unix::fs::symlink("../locks.db", home.path().join("link/db")).unwrap();
     let shows = |what: &str, cell: &str| {
-        let shown = by_another(home.path(), &["show", "--local", "locks.db", "a"]);
+        let shown = without_rights(home.path(), &["show", "--local", "locks.db", "a"]);
         assert!(
             shown.assert_done().starts_with(&format!("a: {what}")),
             "{shown:?}"
         );
-        let linked = by_another(home.path(), &["show", "--local", "link/db", "a"]);
+        let linked = without_rights(home.path(), &["show", "--local", "link/db", "a"]);
         assert_eq!(
             linked.assert_done().lines().next(),
             shown.out.lines().next()
         );
-        let listed = by_another(home.path(), &["ls", "--local", "locks.db"]);
+        let listed = without_rights(home.path(), &["ls", "--local", "locks.db"]);
         assert!(listed.assert_done().contains(cell), "{listed:?}");
     };
     mode(&file, 0o444);
     mode(home.path(), 0o555);
     shows("free", "free");
     let refused =
-        |line: &[&str], words: &[&str]| by_another(home.path(), line).assert_refused(69, words);
+        |line: &[&str], words: &[&str]| without_rights(home.path(), line).assert_refused(69, words);
     let turn = ["run", "--local", "locks.db", "a", "--", "true"];
     refused(
         &turn,
@@ -383,7 +349,7 @@ fn a_user_who_may_not_write_a_file_may_read_it_and_is_told_why_not_more() {
         &other,
         &["its directory belongs to", "may not make files there"],
     );
-    let check = by_another(home.path(), &["table", "check", "--local", "locks.db"]);
+    let check = without_rights(home.path(), &["table", "check", "--local", "locks.db"]);
     assert_eq!(check.code, Some(1), "{check:?}");
     assert!(
         check.out.contains("may not write it") && !check.out.contains("dynamodb:"),

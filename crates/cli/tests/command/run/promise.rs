@@ -18,18 +18,26 @@ const FAMILY: &str = "
     setsid sh -c 'echo $$ > session; exec sleep 600' &
     (setsid sh -c 'echo $$ > daemon; exec sleep 600' &)
     sh -c 'echo $$ > stopped; kill -STOP $$; sleep 600' &
-    python3 -c 'import ctypes, os, threading, time
+    python3 2> /dev/null -c 'import ctypes, os, threading, time
 threading.Thread(target=time.sleep, args=(600,)).start()
 open(\"headless\", \"w\").write(str(os.getpid()))
 ctypes.CDLL(None).pthread_exit(None)' &
     wait";
-/// The last of them looks dead if only its first thread is examined.
+/// The last of them looks dead if only its first thread is examined. It is not there without Python.
 const MEMBERS: [&str; 6] = [
     "command", "deaf", "session", "daemon", "stopped", "headless",
 ];
 
 fn family(running: &Running) -> Vec<Pid> {
-    MEMBERS.iter().map(|file| running.pid_in(file)).collect()
+    let python = Command::new("python3")
+        .args(["-c", "import ctypes"])
+        .output();
+    let count = match python.is_ok_and(|python| python.status.success()) {
+        true => MEMBERS.len(),
+        false => MEMBERS.len() - 1,
+    };
+    let members = MEMBERS[..count].iter();
+    members.map(|file| running.pid_in(file)).collect()
 }
 
 /// The supervisor between `fairlock run` and its command.

@@ -70,9 +70,8 @@ fn all_are_held_or_none() {
     // While the command runs, every one of them is held.
     std::fs::write(home.path().join("over"), "").unwrap();
     assert_eq!(holder.end().0, 0);
-    let script = "for lock in 0 a; do env -u FAIRLOCK_HELD $0 run -q --local locks.db -n $lock -- true; echo $?; done";
-    let command = ["sh", "-c", script, env!("CARGO_BIN_EXE_fairlock")];
-    let ran = run(home.path(), &["--also", "0"], &command);
+    let script = "for lock in 0 a; do env -u FAIRLOCK_HELD fairlock run -q --local locks.db -n $lock -- true; echo $?; done";
+    let ran = run(home.path(), &["--also", "0"], &["sh", "-c", script]);
     assert_eq!(
         (ran.code, ran.out.as_str()),
         (Some(0), "75\n75\n"),
@@ -87,12 +86,8 @@ fn all_are_held_or_none() {
 #[test]
 fn none_of_them_may_be_held_around_the_command() {
     let home = home();
-    let script = "$0 run --local locks.db new --also 0 -- true";
-    let ran = run(
-        home.path(),
-        &["--also", "0"],
-        &["sh", "-c", script, env!("CARGO_BIN_EXE_fairlock")],
-    );
+    let script = "fairlock run --local locks.db new --also 0 -- true";
+    let ran = run(home.path(), &["--also", "0"], &["sh", "-c", script]);
     assert_eq!(ran.code, Some(75), "{ran:?}");
     assert!(
         ran.err

@@ -79,9 +79,8 @@ fn who_waits_has_the_turn_when_the_one_before_is_done_in_the_order_of_coming() {
 #[test]
 fn whoever_runs_without_an_environment_is_named_all_the_same() {
     let home = home();
-    let fairlock = env!("CARGO_BIN_EXE_fairlock");
-    let script = format!("env -i {fairlock} show --json --local locks.db a");
-    let mut command = fairlock_as_nobody(home.path(), &script);
+    let script = "env -i \"$(command -v fairlock)\" show --json --local locks.db a";
+    let mut command = fairlock_as_nobody(home.path(), script);
     let shown: serde_json::Value = serde_json::from_str(&said(&mut command).out).unwrap();
     let owner = shown["holder"]["owner"].as_str().unwrap();
     let user = Command::new("id").arg("-un").output().unwrap().stdout;
@@ -227,8 +226,7 @@ fn a_setting_that_makes_no_sense_is_refused_and_nothing_runs() {
 fn a_turn_that_would_wait_for_the_command_in_which_it_runs_is_refused_at_once() {
     let home = home();
     let line = |flags: &str, command: &str| {
-        let fairlock = env!("CARGO_BIN_EXE_fairlock");
-        format!("{fairlock} run --local locks.db --wait infinite {flags} -- {command}")
+        format!("fairlock run --local locks.db --wait infinite {flags} -- {command}")
     };
     for inner in [
         line("a", "touch ran"),
@@ -281,11 +279,10 @@ fn the_librarys_log_is_on_standard_error_if_it_is_asked_for() {
 #[test]
 fn a_turn_has_a_date_from_its_first_moment() {
     let home = home();
-    let fairlock = env!("CARGO_BIN_EXE_fairlock");
-    let script = format!("date --utc +%FT%T.%3NZ; {fairlock} show --json --local locks.db a");
+    let script = "date --utc +%FT%T.%3NZ; fairlock show --json --local locks.db a";
     // If the lock has been used before, entering it takes one write.
     for _ in 0..2 {
-        let ended = sh(home.path(), &script);
+        let ended = sh(home.path(), script);
         let (began, shown) = ended.assert_done().split_once('\n').unwrap();
         let shown: serde_json::Value = serde_json::from_str(shown).unwrap();
         assert!(shown["holder"]["lease_left_ms"].is_u64(), "{shown}");

@@ -58,7 +58,7 @@ fn a_job_that_is_stopped_for_longer_than_its_lease_is_ended_for_the_next() {
     terminal.expect("Stopped");
     terminal.prompt();
     let stopped = pid(&terminal, "pid");
-    let next = "fairlock run --local l.db a -- sh -c 'ps -o state= -p $(cat pid); true'";
+    let next = "fairlock run --local l.db a -- sh -c 'cut -d\" \" -f3 /proc/$(cat pid)/stat; true'";
     let next = terminal.home.command(next).output().unwrap();
     assert_eq!(next.status.code(), Some(0), "{next:?}");
     let shown = String::from_utf8(next.stdout).unwrap();
@@ -202,7 +202,7 @@ fn a_command_is_part_of_a_pipeline() {
         ("LOCK true < /dev/null | cat", "0 0"),
         // The reader receives the keys, as a pager does.
         (
-            "LOCK seq 2 | { cat; tty < /dev/tty | cut -c1-5; }",
+            "LOCK seq 2 | { cat; tty <&2 | cut -c1-5; }",
             "1\n2\n/dev/\n0 0",
         ),
     ] {
@@ -218,7 +218,7 @@ fn a_command_is_part_of_a_pipeline() {
 #[test]
 fn a_pager_next_to_a_command_reads_the_keys() {
     let shown = alike(|terminal, lock| {
-        let pager = "sh -c 'cat; echo page; read key < /dev/tty; echo got $key'";
+        let pager = "sh -c 'cat; echo page; read key <&2; echo got $key'";
         terminal.type_in(&format!("{lock}seq 2 | {pager}"));
         terminal.expect("page");
         terminal.type_in("q");

@@ -29,11 +29,11 @@ fn a_command_has_the_terminal_with_its_name_and_size() {
 #[test]
 fn a_command_is_in_the_foreground_in_the_group_of_its_job() {
     alike(|terminal, lock| {
-        let ask = "sh -c 'ps -o pgid=,tpgid=,sid= -p $$ > ids; ps -o pgid= -p $$'";
+        let ask = "sh -c 'cut -d\" \" -f5,6,8 /proc/$$/stat > ids'";
         terminal.run(&format!("{lock}{ask}"));
         let ids = terminal.home.read("ids");
         let ids: Vec<_> = ids.split_whitespace().collect();
-        (ids[0] == ids[1], ids[0] == ids[2])
+        (ids[0] == ids[2], ids[0] == ids[1])
     });
 }
 

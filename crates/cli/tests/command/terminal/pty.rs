@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 use tempfile::TempDir;
+
+use crate::command::path;
 
 /// A program that ignores no signal, even if the tests were started in the background or by `nohup`.
 fn heeding_signals(program: &str) -> Command {
@@ -60,13 +62,8 @@ impl Home {
     }
 
     fn set<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        let bin = PathBuf::from(env!("CARGO_BIN_EXE_fairlock"));
-        let path = std::env::var("PATH").unwrap();
         command.env_clear().current_dir(self.path());
-        command.env(
-            "PATH",
-            format!("{}:{path}", bin.parent().unwrap().display()),
-        );
+        command.env("PATH", path());
         command
             .envs([("TERM", "xterm"), ("PS1", "[$?]>"), ("PS2", "")])
             .env("HOME", self.path())
