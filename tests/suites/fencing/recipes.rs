@@ -54,3 +54,16 @@ fn an_sql_insert_over_a_row_is_refused_by_a_newer_token() {
     assert_eq!((upsert("42", 9), account(&connection)), (1, (5, 9)));
     assert_eq!(upsert("43", 7), 1);
 }
+
+/// PostgreSQL looks for tables among the caller's temporary ones first, unless the path names their schema.
+#[test]
+fn a_function_with_its_owner_s_rights_writes_to_no_temporary_table_of_its_caller() {
+    let functions = PAGE.split("CREATE FUNCTION ").skip(1);
+    let heads = functions.filter_map(|function| function.split_once(" AS $$"));
+    let mut definers = heads.filter(|(head, _)| head.contains("SECURITY DEFINER"));
+    let is_last = |(head, _): (&str, _)| {
+        let path = head.split_once("SET search_path =");
+        path.is_some_and(|(_, schemas)| schemas.trim().ends_with(", pg_temp"))
+    };
+    assert!(definers.clone().count() > 0 && definers.all(is_last));
+}
