@@ -6,6 +6,7 @@
 
 use std::future::Future;
 use std::io::Write;
+use std::pin::{Pin, pin};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -40,6 +41,15 @@ fn bounded<F: Future>(
     runtime: &mut tokio::runtime::Builder,
     test: F,
 ) -> F::Output {
+    // Without its type, so that the loop of the runtime is built once and not for each of a thousand tests.
+    block_on(bound, runtime, pin!(test))
+}
+
+fn block_on<T>(
+    bound: Duration,
+    runtime: &mut tokio::runtime::Builder,
+    test: Pin<&mut dyn Future<Output = T>>,
+) -> T {
     let _watched = watchdog(bound);
     let runtime = runtime.build().expect("a runtime");
     runtime.block_on(test)
