@@ -1,10 +1,12 @@
 //! The only module that spawns background work, so that the work is counted and can be waited for.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 
+use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
@@ -103,12 +105,8 @@ impl Background {
     }
 
     /// Runs work that no caller waits for, and that ends with its client.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the door to background work"
-    )]
     pub(crate) fn spawn_unlisted(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.runtime.spawn(work);
+        spawn_apart(&self.runtime, work);
     }
 
     /// Lists a job that a task does beside another job.
@@ -175,6 +173,35 @@ impl Background {
     fn jobs(&self) -> std::sync::MutexGuard<'_, Jobs> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Where work goes on that no caller waits for, and that ends by itself: in a client's runtime, or in the one that is there.
+#[derive(Clone, Debug)]
+pub(crate) struct Apart(pub(crate) Option<Handle>);
+
+impl Apart {
+    /// Runs the work until it has to wait for something. From then on it goes on by itself, as long as its runtime does.
+    pub(crate) async fn run(&self, mut work: BoxFuture<'static, ()>) {
+        let runtime = self.0.clone().or_else(|| Handle::try_current().ok());
+        let is_done = poll_fn(|context| {
+            // What the work opens belongs to the runtime in which it goes on.
+            let _inside = runtime.as_ref().map(Handle::enter);
+            Poll::Ready(work.as_mut().poll(context).is_ready())
+        });
+        match (is_done.await, runtime) {
+            (true, _) => {}
+            (false, Some(runtime)) => spawn_apart(&runtime, work),
+            (false, None) => work.await,
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door to background work"
+)]
+fn spawn_apart(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) {
+    runtime.spawn(work);
 }
 
 /// A job on the list, if it is still there.

@@ -344,7 +344,7 @@ impl FairLock {
     /// [outage time-out](crate::LockClientBuilder::outage_timeout) ends. With [`RecordWait::Infinite`] and without an outage
     /// time-out no outage ends the call, not even a wrong endpoint. The log and the [observer](Self::observed) report when an
     /// outage begins. Credentials that cannot be loaded or are rejected are outages too, and so are a rejected signature and a
-    /// client's runtime that does not run. Throttling is an answer, and backing off is a part of waiting.
+    /// client's runtime that does not run. Credentials that are still being loaded are none. Throttling is an answer, and backing off is a part of waiting.
     ///
     /// # Panics
     ///

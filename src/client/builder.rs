@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::acquire;
+use crate::background::Apart;
 use crate::client_state::{ClientHandle, ClientInner};
 use crate::clock::Clock;
 #[cfg(feature = "metrics")]
@@ -433,7 +434,7 @@ impl LockClientBuilder {
         let notifications = notifications.transpose()?;
         #[cfg(feature = "metrics")]
         telemetry::describe(&config);
-        let store = Store::new(&self.dynamodb, config);
+        let store = Store::new(&self.dynamodb, config, Apart(Some(runtime.clone())));
         let inner = ClientInner::new(store, runtime, acquire::spawn, notifications);
         Ok(LockClient {
             inner: ClientHandle::new(&Arc::new(inner)),

@@ -59,6 +59,9 @@ impl LockClient {
     /// Starts a builder from the caller's SDK client. fairlock uses the credentials, the region and the endpoint of that client. Retries
     /// and time-outs are fairlock's own, whatever that client's are.
     ///
+    /// So is the cache of credentials. A load may take 30 s, however short the requests are that wait for it. Credentials that expire are
+    /// renewed five minutes before that, or after half of their time if that is later.
+    ///
     /// # Examples
     ///
     /// ```

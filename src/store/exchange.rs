@@ -1,7 +1,7 @@
 //! The door through which every request goes: it tells whether a request left this process, and the `Date` of its answer. It counts requests
 //! for the metrics.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ use futures::future::BoxFuture;
 
 #[cfg(feature = "metrics")]
 use super::failure::outcome;
+use super::identity_cache::Signer;
+use super::unreachable::Hindrance;
 #[cfg(feature = "metrics")]
 use crate::telemetry::{self, Capacity, RequestOutcome};
 
@@ -28,6 +30,7 @@ pub(crate) struct Failed<E> {
 struct Trace {
     has_left: Cell<bool>,
     date: Cell<Option<Duration>>,
+    signer: RefCell<Option<Signer>>,
     #[cfg(feature = "metrics")]
     took: Cell<Option<Duration>>,
     #[cfg(feature = "metrics")]
@@ -62,7 +65,11 @@ where
         #[cfg(feature = "metrics")]
         let counted = Counted(Some(step));
         let answer = request.await;
-        let (has_left, date) = TRACE.with(Trace::notes);
+        let (has_left, date, signer) = TRACE.with(Trace::notes);
+        let code = answer.as_ref().err().and_then(ProvideErrorMetadata::code);
+        if let Some(signer) = signer.filter(|_| code.and_then(Hindrance::of_answer).is_some()) {
+            signer.rejected();
+        }
         let answer = answer.map_err(|error| Failed { error, has_left });
         #[cfg(feature = "metrics")]
         counted.ends(answer.as_ref().map_or_else(outcome, |_| RequestOutcome::Ok));
@@ -132,6 +139,12 @@ pub(super) fn leaves() {
     let _ = TRACE.try_with(|trace| trace.has_left.set(true));
 }
 
+/// The request is signed by this identity.
+pub(super) fn signed_by(signer: Signer) {
+    // As above.
+    let _ = TRACE.try_with(|trace| trace.signer.replace(Some(signer)));
+}
+
 /// An answer has this `Date`.
 pub(super) fn saw(date: Option<Duration>) {
     // As above.
@@ -139,7 +152,7 @@ pub(super) fn saw(date: Option<Duration>) {
 }
 
 impl Trace {
-    fn notes(&self) -> (bool, Option<Duration>) {
-        (self.has_left.get(), self.date.get())
+    fn notes(&self) -> (bool, Option<Duration>, Option<Signer>) {
+        (self.has_left.get(), self.date.get(), self.signer.take())
     }
 }

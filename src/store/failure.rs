@@ -37,6 +37,8 @@ pub(crate) enum Kind {
     /// Not applied, and may be if sent again, but not for want of time. This is a read without an answer, a request that got no
     /// connection, or a request with rejected credentials or a rejected signature.
     Unserved(Source),
+    /// Not applied, and may be if sent again: the credentials that are to sign it are still being loaded.
+    Unsigned(Source),
     /// No answer: it may have been applied, or may be yet.
     Ambiguous(Source),
     /// Not applied, and never will be.
@@ -80,7 +82,11 @@ impl Failure {
     pub(crate) fn is_transient(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Busy(_) | Kind::Conflict(_) | Kind::Unserved(_) | Kind::Ambiguous(_)
+            Kind::Busy(_)
+                | Kind::Conflict(_)
+                | Kind::Unserved(_)
+                | Kind::Unsigned(_)
+                | Kind::Ambiguous(_)
         )
     }
 
@@ -124,6 +130,11 @@ impl Failure {
         matches!(self.kind, Kind::Unserved(_) | Kind::Ambiguous(_))
     }
 
+    /// Whether the request was not sent, because its credentials are still being loaded.
+    pub(crate) fn is_unsigned(&self) -> bool {
+        matches!(self.kind, Kind::Unsigned(_))
+    }
+
     /// Whether the request may have been applied, or may be yet.
     pub(crate) fn is_ambiguous(&self) -> bool {
         matches!(self.kind, Kind::Ambiguous(_))
@@ -145,6 +156,7 @@ impl Failure {
             Kind::Busy(source) => twice(source, Kind::Busy),
             Kind::Conflict(source) => twice(source, Kind::Conflict),
             Kind::Unserved(source) => twice(source, Kind::Unserved),
+            Kind::Unsigned(source) => twice(source, Kind::Unsigned),
             Kind::Ambiguous(source) => twice(source, Kind::Ambiguous),
             Kind::Refused(source) => twice(source, Kind::Refused),
             Kind::InvalidItem { item, problem } => {
@@ -165,6 +177,7 @@ impl Failure {
             Kind::Busy(source)
             | Kind::Conflict(source)
             | Kind::Unserved(source)
+            | Kind::Unsigned(source)
             | Kind::Ambiguous(source) => Error::Unavailable {
                 table,
                 verb,
@@ -232,7 +245,10 @@ impl fmt::Display for Failure {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Kind::Busy(source) | Kind::Conflict(source) | Kind::Unserved(source) => {
+            Kind::Busy(source)
+            | Kind::Conflict(source)
+            | Kind::Unserved(source)
+            | Kind::Unsigned(source) => {
                 write!(f, "came to nothing: {}", Chain(source.as_ref()))
             }
             Kind::Ambiguous(source) => {
@@ -350,6 +366,7 @@ where
     let kind = match sorted {
         Ok(wrap) if is_too_large => wrap(Box::new(TooLarge(source))),
         Ok(wrap) => wrap(source),
+        Err(Hindrance::Loading) => Kind::Unsigned(Hindrance::Loading.explained(source)),
         Err(hindrance) => Kind::Unserved(hindrance.explained(source)),
     };
     Failure { verb, kind }
@@ -402,7 +419,9 @@ where
         Ok(Kind::Busy(_)) => RequestOutcome::Throttled,
         Ok(Kind::Conflict(_)) => RequestOutcome::Conflict,
         Ok(Kind::Refused(_) | Kind::InvalidItem { .. }) => RequestOutcome::Refused,
-        Ok(Kind::Unserved(_) | Kind::Ambiguous(_)) | Err(_) => RequestOutcome::Unanswered,
+        Ok(Kind::Unserved(_) | Kind::Unsigned(_) | Kind::Ambiguous(_)) | Err(_) => {
+            RequestOutcome::Unanswered
+        }
     }
 }
 

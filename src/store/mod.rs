@@ -15,6 +15,7 @@ mod draw;
 mod exchange;
 mod failure;
 mod front_end;
+mod identity_cache;
 mod item_budget;
 mod lock_item;
 mod probe;
@@ -37,6 +38,7 @@ use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use crate::background::Apart;
 use crate::config::Config;
 use crate::error::{ItemProblem, Source};
 use crate::name::LockName;
@@ -52,6 +54,7 @@ use codec::{Item, text};
 use date::ServerClock;
 pub(crate) use exchange::ask;
 pub(crate) use failure::{Failure, Kind, Refusal, answered, refusal};
+use identity_cache::IdentityCache;
 pub(crate) use item_budget::{Said, check_room, most_permits};
 pub(crate) use lock_item::{EnterTerms, LeaseTerm};
 pub(crate) use probe::Operation;
@@ -144,8 +147,10 @@ impl<T> Write<T> {
 }
 
 impl Store {
-    /// Derives a client whose requests are single attempts with a time-out, whatever the caller's does.
-    pub(crate) fn new(client: &Client, config: Config) -> Self {
+    /// Derives a client whose requests are single attempts with a time-out, whatever the caller's does. Identities are loaded
+    /// `apart`.
+    pub(crate) fn new(client: &Client, config: Config, apart: Apart) -> Self {
+        let identities = IdentityCache::new(config.clock.clone(), config.request_timeout, apart);
         let server = ServerClock::new(config.clock.clone(), config.fallback_date.clone());
         let conf = client
             .config()
@@ -153,6 +158,7 @@ impl Store {
             .retry_config(RetryConfig::disabled());
         let conf = conf
             .timeout_config(timeouts(config.request_timeout))
+            .identity_cache(identities)
             .interceptor(server.clone());
         #[cfg(feature = "metrics")]
         let conf = conf.interceptor(capacity::Meter::new(config.clock.clone()));

@@ -65,6 +65,8 @@ impl Reach {
                 state.lost(sent, failure);
                 Err(other)
             }
+            // Nothing was sent, so nothing is known.
+            Err(failure) if failure.is_unsigned() => Err(failure),
             answer => {
                 state.found(now);
                 answer

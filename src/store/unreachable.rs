@@ -6,6 +6,8 @@ use aws_credential_types::provider::error::CredentialsError;
 
 use crate::error::Source;
 
+use super::identity_cache::NoIdentity;
+
 /// Codes for credentials that DynamoDB rejects; the SDK may have others the next time.
 const CREDENTIALS: [&str; 7] = [
     "ExpiredTokenException",
@@ -32,6 +34,8 @@ const SIGNATURE: [&str; 6] = [
 pub(super) enum Hindrance {
     /// There was no connection, so nothing was sent on it.
     Connection,
+    /// Its credentials are still being loaded.
+    Loading,
     Credentials,
     Signature,
 }
@@ -57,12 +61,13 @@ impl Hindrance {
 
     /// What an error says of a request that was not handed to the transport.
     pub(super) fn of_preparing(error: &(dyn StdError + 'static)) -> Option<Self> {
-        let is_it = |cause: &(dyn StdError + 'static)| {
-            // The SDK's own time-out for loading credentials has no public type.
-            let is_late = cause.to_string().starts_with("identity resolver timed out");
-            is_late || cause.is::<CredentialsError>()
-        };
-        chain(error).any(is_it).then_some(Hindrance::Credentials)
+        chain(error).find_map(|cause| match cause.downcast_ref() {
+            Some(NoIdentity::Loading) => Some(Hindrance::Loading),
+            Some(NoIdentity::TooLong | NoIdentity::Failed(_)) => Some(Hindrance::Credentials),
+            None => cause
+                .is::<CredentialsError>()
+                .then_some(Hindrance::Credentials),
+        })
     }
 
     /// The error, after words that say what to do.
@@ -70,6 +75,7 @@ impl Hindrance {
         let advice = match self {
             // The transport's own words say what it was: the address or its name, the network, or the handshake.
             Hindrance::Connection => return source,
+            Hindrance::Loading => "no valid credentials so far",
             Hindrance::Credentials => {
                 "no valid credentials (see whether this process has some, and whether they have expired)"
             }
@@ -165,5 +171,10 @@ mod tests {
             Some(Hindrance::Credentials)
         );
         assert_eq!(Hindrance::of_connecting(told.as_ref()), None);
+        let slow = Hindrance::Loading.explained(Box::new(NoIdentity::Loading));
+        assert_eq!(
+            Hindrance::of_preparing(slow.as_ref()),
+            Some(Hindrance::Loading)
+        );
     }
 }

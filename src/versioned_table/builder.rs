@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 
+use crate::background::Apart;
 use crate::clock::Clock;
 use crate::config::{self, Config, Settings};
 use crate::error::{Error, Invalid};
@@ -189,7 +190,7 @@ impl VersionedTableBuilder {
             ..defaults
         })?;
         let inner = Inner {
-            store: Store::new(&self.dynamodb, config),
+            store: Store::new(&self.dynamodb, config, Apart(None)),
             attributes,
             attempts: self.attempts,
             within: self.within,

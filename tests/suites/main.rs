@@ -13,6 +13,7 @@ mod bounded;
 mod bounds;
 mod cancellation;
 mod corrupt_items;
+mod credentials;
 mod data;
 mod delete;
 mod delta_rs;
