@@ -9,6 +9,7 @@ use crate::name;
 use crate::random_source::RandomSource;
 use crate::reserved;
 use fairlock_protocol::lease;
+use fairlock_protocol::problem::OF_A_FAIR_LOCK;
 
 /// Builder input. Unset fields are derived from the others.
 #[derive(Clone, Debug)]
@@ -158,7 +159,7 @@ pub(crate) const ALL_SLOTS: usize = MAX_SLOTS + 1;
 /// A DynamoDB item has 400 KB, and the queue takes its part of them.
 pub(crate) const MAX_DATA: usize = 64 * 1024;
 /// How many callers may share a fair lock at one time. An exclusive holder has all of these permits.
-pub(crate) const SHARERS: u64 = 64;
+pub(crate) const SHARERS: u64 = OF_A_FAIR_LOCK;
 impl TryFrom<Settings> for Config {
     type Error = Invalid;
 

@@ -55,7 +55,13 @@ fn disagree(found: u64, said: Option<u64>) -> String {
     };
     let remedy = match found {
         OF_A_LOCK => "leave --permits out".to_owned(),
-        found => format!("say --permits {found}"),
+        1 => "say --permits 1".to_owned(),
+        found => match said {
+            Some(_) => format!(
+                "say --permits {found}, and let `fairlock resize` change how many there are"
+            ),
+            None => format!("say --permits {found}"),
+        },
     };
     format!(
         "the lock has {has}, and {says}: {remedy}, or name another lock; if the lock's number is wrong, `fairlock delete` it when it \
@@ -124,9 +130,13 @@ fn explain(error: &Error, location: &Location) -> String {
             None => format!("{text}: {}", location.way_there()),
         },
         Error::InvalidItem {
-            problem: ItemProblem::Permits { .. },
-            ..
-        } => format!("{text}: name another lock"),
+            table,
+            item,
+            problem: ItemProblem::Permits { found, .. },
+        } => format!(
+            "item `{item}` in table `{table}`: a lock of {found} permits, and this command is for locks that are used without --permits: \
+             name another lock"
+        ),
         Error::InvalidItem { problem, .. }
             if !matches!(problem, ItemProblem::NewerFormat { .. }) =>
         {

@@ -1,5 +1,8 @@
 //! What can be wrong with an item in the table.
 
+/// How many permits a fair lock has, and a lease lock: as many callers may share it at one time.
+pub const OF_A_FAIR_LOCK: u64 = 64;
+
 /// What is wrong with an item in the table.
 ///
 /// # Examples
@@ -32,9 +35,7 @@ pub enum ItemProblem {
         known: u64,
     },
     /// The item says that this lock has another number of permits than this caller says.
-    #[error(
-        "a lock of {found} permits, and this caller says {said}: all its users must say the same number"
-    )]
+    #[error("{}", another_number(*found, *said))]
     Permits {
         /// What the item says.
         found: u64,
@@ -61,4 +62,26 @@ pub enum ItemProblem {
         /// The rule that it breaks.
         rule: &'static str,
     },
+}
+
+/// What the lock is, what this caller took it for, and what to do.
+fn another_number(found: u64, said: u64) -> String {
+    const FAIR: u64 = OF_A_FAIR_LOCK;
+    match (found, said) {
+        (FAIR, said) => format!(
+            "a fair lock or a lease lock, used here as a semaphore of {said} permits: use it as what it is, or choose another name"
+        ),
+        (found, FAIR) => format!(
+            "a semaphore of {found} permits, used here as a fair lock or a lease lock: use it as a semaphore of {found}, or choose \
+             another name"
+        ),
+        // A lock of one permit stays one.
+        (1, said) => format!(
+            "a semaphore of 1 permit, used here as one of {said}: say 1, or choose another name"
+        ),
+        (found, said) => format!(
+            "a semaphore of {found} permits, used here as one of {said}: say {found} as its other users do, and let `resize` change \
+             how many there are, or choose another name"
+        ),
+    }
 }

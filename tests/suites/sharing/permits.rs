@@ -279,3 +279,58 @@ fn more_readers_than_a_lock_has_permits_wait_for_their_turn() {
         assert!(late.await.unwrap().is_held());
     });
 }
+
+#[test]
+fn who_says_another_number_of_permits_is_told_what_the_lock_is_and_what_to_do() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let locks = lab.host().locks;
+        let fair = locks.fair_lock("fair").unwrap();
+        let used = [
+            fair.try_acquire().await,
+            locks.semaphore("five", 5).unwrap().try_acquire().await,
+            locks.semaphore("one", 1).unwrap().try_acquire().await,
+        ];
+        let semaphore = async |name, permits| {
+            let semaphore = locks.semaphore(name, permits).unwrap();
+            semaphore.try_acquire().await.unwrap_err().to_string()
+        };
+        let as_fair = "a semaphore of 5 permits, used here as a fair lock or a lease lock: use it as a semaphore of 5, or";
+        let lease = locks.lease_lock("five").unwrap();
+        for (told, words) in [
+            (
+                locks
+                    .fair_lock("five")
+                    .unwrap()
+                    .try_acquire()
+                    .await
+                    .unwrap_err()
+                    .to_string(),
+                as_fair,
+            ),
+            (
+                lease
+                    .acquire("id", 60 * SECOND)
+                    .await
+                    .unwrap_err()
+                    .to_string(),
+                as_fair,
+            ),
+            (
+                semaphore("fair", 5).await,
+                "a fair lock or a lease lock, used here as a semaphore of 5 permits: use it as what it is, or",
+            ),
+            (
+                semaphore("five", 6).await,
+                "used here as one of 6: say 5 as its other users do, and let `resize` change how many there are, or",
+            ),
+            (
+                semaphore("one", 2).await,
+                "a semaphore of 1 permit, used here as one of 2: say 1, or",
+            ),
+        ] {
+            assert!(told.contains(words), "{told}");
+        }
+        drop(used);
+    });
+}

@@ -119,7 +119,10 @@ fn another_number_of_permits_is_a_wrong_command_line() {
     for refused in [run(&["--permits", "3"], "s"), said_of(&home, &lease)] {
         refused.assert_refused(
             64,
-            &["has 5 permits, and --permits says 3: say --permits 5"],
+            &[
+                "has 5 permits, and --permits says 3: say --permits 5",
+                "let `fairlock resize` change",
+            ],
         );
         assert!(!refused.err.contains("Repairing"), "{refused:?}");
     }
@@ -131,7 +134,9 @@ fn another_number_of_permits_is_a_wrong_command_line() {
         fairlock(home.path(), &["data", "put", "--local", "locks.db", "s"])
             .stdin(std::fs::File::open("/dev/null").unwrap()),
     );
-    put.assert_refused(64, &["a lock of 5 permits", "name another lock"]);
+    let words =
+        "a lock of 5 permits, and this command is for locks that are used without --permits";
+    put.assert_refused(64, &[words, "name another lock"]);
     run(&["--permits", "5"], "s").assert_done();
 }
 
