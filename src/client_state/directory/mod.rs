@@ -138,7 +138,8 @@ impl Directory {
         if state.doubts.is_empty() {
             return Vec::new();
         }
-        let late = item.entries();
+        // A hold that became a lease keeps its nonce. It belongs to whoever knows its name.
+        let late = item.entries().filter(|entry| entry.id.is_none());
         late.filter(|entry| state.doubts.settle(&entry.nonce))
             .cloned()
             .collect()
