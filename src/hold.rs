@@ -434,7 +434,11 @@ impl Hold {
         let Some((at, entry)) = item.hold_of(self.attempt.nonce, self.newest) else {
             return false;
         };
-        self.state.note(|now| now.shows(item, at, entry));
+        self.state.change(|now| {
+            let asked = now.asked.clone();
+            now.shows(item, at, entry);
+            now.asked != asked
+        });
         true
     }
 

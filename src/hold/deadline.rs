@@ -82,8 +82,7 @@ impl Hold {
         (self.begun + least).since(self.clock.now())
     }
 
-    /// The lease that the next renewal asks for, where `config` is the client's. It ends with the hold. A lease that would end before the
-    /// renewal can be repeated is not asked for.
+    /// The lease that the next renewal asks for, where `config` is the client's. It ends with the hold.
     ///
     /// The deadline stays as it is when such a renewal is sent, answered or not. If it applies, its lease begins when it was sent or later,
     /// and lasts until the longest hold is over, with a tenth of a lease to spare. If it does not, the table has the lease of before.
@@ -91,26 +90,18 @@ impl Hold {
         let Some(limit) = self.limit() else {
             return config.lease;
         };
-        let capped = hold_bounds::ending_after(limit.since(self.clock.now()), config.lease);
-        match lease::believed(capped) < config.heartbeat + config.request_timeout * 2 {
-            true => config.lease,
-            false => capped,
-        }
+        hold_bounds::ending_after(limit.since(self.clock.now()), config.lease)
     }
 
-    /// When to send the next renewal. Soon, if the hold has no date and a renewal may bring one, or another answer that tells the time.
+    /// When to send the next renewal. Soon, if the hold has no date and a renewal may bring one, or another answer that tells the time. A lease
+    /// that outlasts the hold is renewed too: the answer tells the holder what others did to its place.
     pub(crate) fn renewal_due(&self, store: &Store) -> Moment {
         let limit = self.limit();
         self.state.read(|now| {
             let until = now.beats.believed_until(now.beat, now.lease);
-            if let (Some(limit), Some(until), true) = (limit, until, now.is_dated)
-                && limit <= until
-            {
-                // The lease outlasts the hold.
-                return limit;
-            }
+            let outlasts = limit.is_some_and(|limit| until.is_some_and(|until| limit <= until));
             let asked = now.lease.saturating_sub(self.attempt.grace());
-            let heartbeat = match asked < store.config().lease {
+            let heartbeat = match asked < store.config().lease && !outlasts {
                 // The lease was cut short to end with the hold, and still ends too early: it came late.
                 true => store.heartbeat(now.is_dated).min(asked / 3),
                 false => store.heartbeat(now.is_dated),

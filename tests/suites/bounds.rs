@@ -171,6 +171,96 @@ fn renewals_without_an_answer_take_nothing_from_the_lease_that_the_table_shows()
     }
 }
 
+/// How long a holder of a lock with this longest hold takes to see a request that is made after this time.
+async fn asked_after(most: Duration, after: Duration, (lease, heartbeat): (u32, u32)) -> Duration {
+    let lab = Lab::new().await;
+    let one = lab.host_with(|builder| {
+        let builder = builder.lease_duration(SECOND * lease);
+        builder.heartbeat_interval(SECOND * heartbeat)
+    });
+    let guard = at_most(&one, most).await;
+    lab.wait(after).await;
+    let ops = lab.host();
+    assert_eq!(ops.locks.ask_to_yield("a", "please").await.unwrap(), 1);
+    let asked = Instant::now();
+    guard.asked_to_yield().await;
+    assert!(guard.is_held());
+    asked.elapsed()
+}
+
+#[test]
+fn a_holder_whose_lease_outlasts_its_longest_hold_hears_within_a_heartbeat_that_it_is_asked() {
+    for (most, after, times) in [
+        (25, 1, (30, 10)),
+        (100, 81, (30, 10)),
+        (600, 1, (30, 10)),
+        (1_800, 1, (3_600, 60)),
+        (1_800, 1_700, (3_600, 60)),
+    ] {
+        let seen = virtual_time(asked_after(SECOND * most, SECOND * after, times));
+        assert!(seen <= SECOND * times.1, "{most} {after}: {seen:?}");
+    }
+}
+
+/// The holder is also cut off later on: its entry must not last for longer than the hold may, however often it was renewed.
+#[test]
+fn the_renewals_of_a_lease_that_outlasts_the_hold_never_prolong_it() {
+    for (most, cut) in [(12, 11), (25, 21), (100, 91), (100, 99)] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (one, two) = (lab.host(), lab.host());
+            acquire(&two).await.release().await.unwrap();
+            let guard = at_most(&one, SECOND * most).await;
+            let begun = Instant::now();
+            let next = waits(&lab, &two).await;
+            tokio::time::sleep_until(begun + SECOND * cut).await;
+            one.network.set_faults(cut_off());
+            assert!(matches!(
+                guard.lost().await.reason,
+                LossReason::MaxHold { .. }
+            ));
+            assert_eq!(begun.elapsed(), SECOND * most);
+            next.await.unwrap().release().await.unwrap();
+            // A tenth of the lease, the margin of clocks, and some polls.
+            let bound = SECOND * most + 7 * SECOND;
+            assert!(begun.elapsed() <= bound, "{most}: {:?}", begun.elapsed());
+        });
+    }
+}
+
+#[test]
+fn a_bounded_holder_that_is_broken_learns_it_within_a_heartbeat() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, ops) = (lab.host(), lab.host());
+        let guard = at_most(&one, 25 * SECOND).await;
+        let seen = lock(&ops).inspect().await.unwrap().holder.unwrap();
+        ops.locks.break_hold("a", &seen, "away").await.unwrap();
+        let broken = Instant::now();
+        assert!(matches!(
+            guard.lost().await.reason,
+            LossReason::Broken { .. }
+        ));
+        assert!(broken.elapsed() <= 10 * SECOND, "{:?}", broken.elapsed());
+    });
+}
+
+/// A check names where the hold stands, which its owner must have heard.
+#[test]
+fn a_bounded_hold_is_checked_a_heartbeat_after_the_permits_were_changed() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, ops) = (lab.host(), lab.host());
+        let five = one.locks.semaphore("s", 5).unwrap().max_hold(25 * SECOND);
+        let two = five.acquire_many(2, RecordWait::Infinite).await.unwrap();
+        ops.locks.resize("s", 3).await.unwrap();
+        lab.wait(11 * SECOND).await;
+        let check = two.check_item().unwrap();
+        let transaction = lab.engine.client().transact_write_items();
+        transaction.transact_items(check).send().await.unwrap();
+    });
+}
+
 #[test]
 fn readers_and_permits_end_one_by_one() {
     virtual_time(async {
