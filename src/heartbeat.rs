@@ -34,13 +34,13 @@ async fn renew_in_time(
     stop: CancellationToken,
     saw: impl Fn(&LockItem),
 ) {
-    let (clock, heartbeat) = (&store.config().clock, store.config().heartbeat);
+    let heartbeat = store.config().heartbeat;
     loop {
         let (due, before) = (hold.renewal_due(store), hold.footing().at);
         let policy = RetryPolicy::stopped_by(&stop).until(hold.believed_until());
         let answer = tokio::select! {
             biased;
-            () = clock.sleep_until(hold.believed_until()) => return lose(hold, hold.expiry_reason()),
+            () = hold.wait_expiry() => return lose(hold, hold.expiry_reason()),
             answer = renew_when_due(store, hold, due, &policy) => answer,
         };
         match answer.map(|answer| settle(hold, answer, (due, heartbeat), before)) {

@@ -94,6 +94,8 @@ struct HoldState {
     total: u64,
     /// Since when the lock is held, by DynamoDB's clock, as the table shows it.
     since: Option<ServerTime>,
+    /// When the bounds of the hold began.
+    bound_from: Option<Moment>,
     /// The newest request to give way.
     asked: Option<Arc<Notice>>,
     status: HoldStatus,
@@ -159,6 +161,7 @@ impl Hold {
     ) -> Self {
         let place = (attempt.nonce, entry.ticket);
         let lease = entry.lease.min(attempt.in_table(config.lease));
+        let begun = config.clock.now();
         *locked(&HELD).entry(place).or_default() += 1;
         let state = HoldState {
             held: ItemHold::of(item, at, entry),
@@ -180,6 +183,7 @@ impl Hold {
             counted_on: entry.permits,
             total: item.there_are(),
             since: item.held_since(),
+            bound_from: (!bounds.begin_with_all).then_some(begun),
             asked: item.asked.clone(),
             status: HoldStatus::Held,
         };
@@ -188,7 +192,7 @@ impl Hold {
             name,
             attempt,
             ticket,
-            begun: config.clock.now(),
+            begun,
             newest: entry.ticket,
             clock: config.clock.clone(),
             lease,

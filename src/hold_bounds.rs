@@ -15,6 +15,8 @@ pub(crate) struct HoldBounds {
     pub(crate) min: Option<Duration>,
     pub(crate) max: Option<Duration>,
     pub(crate) grace: Option<Duration>,
+    /// The caller takes other locks too. `min` and `max` count from when it has all of them.
+    pub(crate) begin_with_all: bool,
 }
 
 impl HoldBounds {
@@ -28,7 +30,9 @@ impl HoldBounds {
 
     /// Refuses bounds that no hold could keep, where holds have this lease, and an idle lock stays in the table for `retention`.
     pub(crate) fn check(self, lease: Duration, retention: Duration) -> Result<(), Invalid> {
-        let HoldBounds { min, max, grace } = self;
+        let HoldBounds {
+            min, max, grace, ..
+        } = self;
         if let Some(min) = min {
             config::check_span("min_hold", min)?;
             // TTL must not delete an item whose lease still lasts.
@@ -50,7 +54,8 @@ impl HoldBounds {
 
     /// The lease of a hold that is granted with these bounds, where a hold without bounds has this one.
     pub(crate) fn lease(self, lease: Duration) -> Duration {
-        self.max.map_or(lease, |max| ending_after(max, lease))
+        let max = self.max.filter(|_| !self.begin_with_all);
+        max.map_or(lease, |max| ending_after(max, lease))
     }
 }
 
@@ -75,7 +80,7 @@ mod tests {
         HoldBounds {
             min: min.map(seconds),
             max: max.map(seconds),
-            grace: None,
+            ..HoldBounds::default()
         }
     }
 

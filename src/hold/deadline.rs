@@ -37,7 +37,34 @@ impl Hold {
 
     /// When the longest hold that the caller wants ends.
     fn limit(&self) -> Option<Moment> {
-        Some(self.begun + self.bounds.max?)
+        Some(self.bound_from()? + self.bounds.max?)
+    }
+
+    /// When the bounds of the hold began. `None` if its caller waits for other locks, with all of which they begin.
+    fn bound_from(&self) -> Option<Moment> {
+        self.state.read(|now| now.bound_from)
+    }
+
+    /// Begins the bounds of a hold whose caller has all of its locks by now.
+    pub(crate) fn begin_bounds(&self) {
+        let now = self.clock.now();
+        self.state.change(|it| {
+            let begins = it.bound_from.is_none();
+            it.bound_from.get_or_insert(now);
+            begins
+        });
+    }
+
+    /// Waits for the local deadline, also if the bounds of the hold begin meanwhile. Cancel safe.
+    pub(crate) async fn wait_expiry(&self) {
+        if self.bound_from().is_none() {
+            tokio::select! {
+                biased;
+                () = self.state.wait_for(|now| now.bound_from.map(drop)) => {}
+                () = self.clock.sleep_until(self.believed_until()) => return,
+            }
+        }
+        self.clock.sleep_until(self.believed_until()).await;
     }
 
     /// Notes that no work began under the hold: it was lost before its caller took it.
@@ -78,8 +105,10 @@ impl Hold {
 
     /// How much is left of the shortest hold that the caller wants.
     pub(crate) fn owed(&self) -> Duration {
-        let least = self.bounds.min.unwrap_or_default();
-        (self.begun + least).since(self.clock.now())
+        let until = self.bound_from().zip(self.bounds.min);
+        until.map_or(Duration::ZERO, |(from, least)| {
+            (from + least).since(self.clock.now())
+        })
     }
 
     /// The lease that the next renewal asks for, where `config` is the client's. It ends with the hold.

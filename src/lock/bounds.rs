@@ -135,4 +135,10 @@ impl FairLock {
         self.bounds.grace = Some(grace);
         self
     }
+
+    /// Lets the times of the returned handle's holds begin when their caller has all of the locks that it takes together.
+    pub(crate) fn begins_with_all(mut self) -> FairLock {
+        self.bounds.begin_with_all = true;
+        self
+    }
 }

@@ -179,8 +179,8 @@ impl MultiLock {
         self
     }
 
-    /// Limits how long each of the locks is held, as [`FairLock::max_hold`] does. The time of each lock counts from its own grant, which may be
-    /// before the grant of the last.
+    /// Limits how long each of the locks is held, as [`FairLock::max_hold`] does. The time counts from when the call has all of them. So a
+    /// lock that the call takes before the others may be held for longer, and its lease is cut short with its next renewal.
     ///
     /// # Examples
     ///
@@ -191,11 +191,11 @@ impl MultiLock {
     /// # }
     /// ```
     pub fn max_hold(self, most: Duration) -> MultiLock {
-        self.each(|lock| lock.max_hold(most))
+        self.each(|lock| lock.max_hold(most).begins_with_all())
     }
 
-    /// Keeps each of the locks for this long at least, as [`FairLock::min_hold`] does. The time of each lock counts from its own grant. Locks
-    /// that are given back because another one was not granted are kept for that time too.
+    /// Keeps each of the locks for this long at least, as [`FairLock::min_hold`] does. The time counts from when the call has all of them. Locks
+    /// that are given back because another one was not granted are not kept.
     ///
     /// # Examples
     ///
@@ -206,7 +206,7 @@ impl MultiLock {
     /// # }
     /// ```
     pub fn min_hold(self, least: Duration) -> MultiLock {
-        self.each(|lock| lock.min_hold(least))
+        self.each(|lock| lock.min_hold(least).begins_with_all())
     }
 
     /// Keeps others waiting for longer if one of the locks is lost, as [`FairLock::grace_after_loss`] does. A call that loses a lock while it
@@ -520,6 +520,9 @@ impl MultiLock {
             if let Some(lost) = taken.loss() {
                 return Taken::Part(taken, lost);
             }
+        }
+        for guard in &taken.guards {
+            guard.hold().begin_bounds();
         }
         Taken::All(taken)
     }

@@ -7,6 +7,7 @@
 )]
 
 mod at_once;
+mod bounds;
 mod claims;
 mod dinner;
 mod gone;
