@@ -9,6 +9,7 @@ mod guard;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::pending;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,7 +145,7 @@ impl MultiLock {
     /// other locks, and another process can [give it up](LockClient::give_up). If the call loses a lock meanwhile, it gives back all of
     /// them without telling the observer, and each lock has another place afterwards.
     ///
-    /// As there, the observer must be quick, never block and not panic.
+    /// As there, the observer must be quick, never block and not panic: a panic ends the call.
     ///
     /// # Examples
     ///
@@ -512,8 +513,11 @@ impl MultiLock {
             };
             match granted {
                 Ok(guard) => {
-                    self.tell_of(&guard);
+                    let told = self.tell_of(&guard);
                     taken.guards.push(guard);
+                    if let Err(error) = told {
+                        return Taken::Failed(taken, error);
+                    }
                 }
                 Err(error) => return Taken::Failed(taken, error),
             }
@@ -527,10 +531,13 @@ impl MultiLock {
         Taken::All(taken)
     }
 
-    fn tell_of(&self, guard: &LockGuard) {
-        if let Some(observer) = &self.observer {
-            observer(guard.name(), &Waiting::over(guard.place_id()));
-        }
+    /// A panic of the caller's own observer ends this call alone.
+    fn tell_of(&self, guard: &LockGuard) -> Result<(), Error> {
+        let Some(observer) = &self.observer else {
+            return Ok(());
+        };
+        let tells = || observer(guard.name(), &Waiting::over(guard.place_id()));
+        catch_unwind(AssertUnwindSafe(tells)).map_err(|_| Error::ShutDown(Closed::ObserverPanicked))
     }
 }
 

@@ -10,6 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -133,7 +134,9 @@ impl Notifications {
             tokio::select! {
                 biased;
                 () = ended.cancelled() => {}
-                () = listening.run(&*notifier) => {}
+                ran = AssertUnwindSafe(listening.run(&*notifier)).catch_unwind() => if ran.is_err() {
+                    tracing::warn!("the notifier panicked: nothing is received until a place listens again");
+                }
             }
         })
     }

@@ -19,7 +19,9 @@ use std::time::Duration;
 
 use dinner::{Manners, Plan, bad_weather, dine, fair_weather};
 use fairlock::embedded::{Faults, Latency};
-use fairlock::{Error, HeldLocks, Invalid, LockGuard, MultiLock, MultiLockGuard, RecordWait};
+use fairlock::{
+    Closed, Error, HeldLocks, Invalid, LockGuard, MultiLock, MultiLockGuard, RecordWait,
+};
 use fairlock_testkit::effort::sized;
 use fairlock_testkit::lab::{Host, Lab};
 use fairlock_testkit::virtual_time;
@@ -155,6 +157,25 @@ fn an_observer_learns_which_lock_is_waited_for_and_by_which_places_the_others_ar
             let (_, position, place) = last.unwrap();
             assert_eq!((position, place), (&Some(0), &Some(hold.place_id())));
         }
+    });
+}
+
+#[test]
+fn an_observer_that_panics_at_a_lock_that_is_taken_ends_the_call_alone_and_is_told_as_such() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let both = several(&host, &["a", "b"]);
+        let observed = both
+            .clone()
+            .observed(|_, waiting| assert_ne!(waiting.position, Some(0), "the caller's own"));
+        for wait in [RecordWait::NoWait, RecordWait::Infinite] {
+            let ended = observed.acquire(wait).await;
+            let is_told = matches!(ended, Err(Error::ShutDown(Closed::ObserverPanicked)));
+            assert!(is_told, "{ended:?}");
+        }
+        let guard = both.acquire(RecordWait::NoWait).await.unwrap();
+        guard.release().await.unwrap();
     });
 }
 
