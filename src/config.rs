@@ -170,6 +170,7 @@ impl TryFrom<Settings> for Config {
         let heartbeat = said
             .heartbeat
             .unwrap_or((said.lease / 3).min(MAX_HEARTBEAT));
+        let longest_join = (request_timeout.saturating_mul(5) / 2).max(5 * SECOND);
         let min_poll_interval = said.min_poll_interval.unwrap_or(MIN_POLL.min(heartbeat));
         let config = Config {
             table: said.table,
@@ -182,9 +183,8 @@ impl TryFrom<Settings> for Config {
             filled_slots: said
                 .filled_slots
                 .unwrap_or(FILLED_SLOTS.min(said.successor_slots)),
-            join_timeout: said
-                .join_timeout
-                .unwrap_or((request_timeout.saturating_mul(5) / 2).max(5 * SECOND)),
+            // The longest of all who stood in a queue that never empties counts in it for ever.
+            join_timeout: said.join_timeout.unwrap_or(longest_join).min(longest_join),
             idle_retention: said.idle_retention,
             allowance: said.allowance,
             min_poll_interval,
@@ -332,7 +332,6 @@ impl Config {
             "two request time-outs",
             self.request_timeout.saturating_mul(2),
         )?;
-        at_most("join timeout", self.join_timeout, "one day", DAY)?;
         let drift = "two seconds, the grain of dates, and 2 % of a heartbeat, over which a date is carried on";
         at_least(
             "server clock allowance",
@@ -520,6 +519,8 @@ mod tests {
             (default.request_timeout, default.join_timeout),
             (2 * SECOND, 5 * SECOND)
         );
+        let patient = config(|said| said.join_timeout = Some(600 * SECOND)).unwrap();
+        assert_eq!(patient.join_timeout, default.join_timeout);
         let short = config(|said| said.lease = SECOND).unwrap();
         assert!(short.heartbeat + 2 * short.request_timeout < SECOND);
         assert!(short.max_poll_interval <= short.heartbeat);
@@ -554,7 +555,7 @@ mod tests {
         assert!(config(|said| said.allowance = Duration::ZERO).is_err());
         assert!(config(|said| said.allowance = Duration::MAX).is_err());
         assert!(config(|said| said.idle_retention = Duration::MAX).is_err());
-        assert!(config(|said| said.join_timeout = Some(Duration::MAX)).is_err());
+        assert!(config(|said| said.join_timeout = Some(Duration::ZERO)).is_err());
         assert!(config(|said| said.lease = Duration::MAX).is_err());
         assert!(config(|said| said.heartbeat = Some(241 * SECOND)).is_err());
         let slow = |said: &mut Settings| (said.lease, said.allowance) = (600 * SECOND, 3 * SECOND);

@@ -200,15 +200,15 @@ impl LockClientBuilder {
         self
     }
 
-    /// Sets how long a drawn ticket may take to join the queue before other clients skip it. Default: 5 s, or two and a half request
-    /// time-outs if that is longer.
+    /// Sets how long a drawn ticket may take to join the queue before other clients skip it, from two request time-outs. Default: 5 s, or two
+    /// and a half request time-outs if that is longer. A longer time counts as the default.
     ///
     /// # Examples
     ///
     /// ```
     /// # use std::time::Duration;
     /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
-    /// builder.join_timeout(Duration::from_secs(10))
+    /// builder.join_timeout(Duration::from_secs(4))
     /// # }
     /// ```
     pub fn join_timeout(mut self, grace: Duration) -> Self {

@@ -166,6 +166,42 @@ fn a_lost_draw_leaves_a_gap_that_costs_the_join_timeout_and_no_more() {
     });
 }
 
+/// In a queue that never empties, nothing lowers the join timeout that stands on the item.
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "callers' tasks, not the client's"
+)]
+fn a_lost_draw_costs_no_join_timeout_of_a_client_that_has_gone() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let works = |host: fairlock_testkit::lab::Host, turns: usize| {
+            tokio::spawn(async move {
+                for _ in 0..turns {
+                    let guard = acquire(&host).await;
+                    tokio::time::sleep(2 * SECOND).await;
+                    guard.release().await.unwrap();
+                }
+            })
+        };
+        let one_slot = || lab.host_with(|builder| builder.successor_slots(1));
+        for _ in 0..5 {
+            works(one_slot(), 1_000);
+        }
+        lab.wait(20 * SECOND).await;
+        let patient =
+            lab.host_with(|builder| builder.successor_slots(1).join_timeout(600 * SECOND));
+        works(patient, 1).await.unwrap();
+        let unlucky = one_slot();
+        let met = meets(&unlucky.network, "draw", 1, Fault::Lose(When::After));
+        let began = Instant::now();
+        works(unlucky, 1).await.unwrap();
+        assert_eq!(met.load(Ordering::SeqCst), 1);
+        // Its turn comes behind five others, and after one gap.
+        assert!(began.elapsed() < 35 * SECOND, "{:?}", began.elapsed());
+    });
+}
+
 /// How long a batch of `callers` callers waits for its first turn when the answer to its draw is lost.
 #[expect(
     clippy::disallowed_methods,

@@ -55,10 +55,10 @@ const FLEETS: [Fleet; 6] = [
         },
     },
     Fleet {
-        name: "a long grace and retention",
+        name: "a long retention",
         lease: Duration::from_secs(30),
         timeout: Duration::from_millis(2_000),
-        set: |builder| builder.join_timeout(90 * SECOND).idle_retention(90 * DAY),
+        set: |builder| builder.idle_retention(90 * DAY),
     },
     Fleet {
         name: "rare heartbeats, short retention",

@@ -178,7 +178,12 @@ fn behind_a_gap(grace: Duration) -> (u64, Duration) {
         let (successor, behind) = (host(), host());
         let guard = acquire(&host()).await;
         let successor = waits(&lab, &successor).await;
-        let dies = lab.host_with(|builder| builder.successor_slots(1).join_timeout(grace));
+        // The longest join timeout with such a request time-out.
+        let request = grace * 2 / 5;
+        let dies = lab.host_with(|builder| {
+            let builder = builder.successor_slots(1).lease_duration(request * 15);
+            builder.request_timeout(request).join_timeout(grace)
+        });
         let is_dead = Arc::new(AtomicBool::new(false));
         let _ = dies.network.clone().script(move |request| {
             // It draws, and then nothing that it sends arrives any more.
@@ -188,7 +193,7 @@ fn behind_a_gap(grace: Duration) -> (u64, Duration) {
             is_lost.then_some(Fault::Lose(When::Before))
         });
         let lock = dies.locks.fair_lock("a").unwrap();
-        let dead = lock.acquire(RecordWait::Timeout(SECOND)).await;
+        let dead = tokio::time::timeout(SECOND, lock.acquire(RecordWait::Infinite)).await;
         assert!(dead.is_err());
         let waiting = waits(&lab, &behind).await;
         guard.release().await.unwrap();
