@@ -26,7 +26,8 @@ impl FairLock {
     /// # Errors
     ///
     /// [`Error::Unavailable`], [`Error::Refused`] or [`Error::InvalidItem`] if the lock could not be read, [`Error::ShutDown`] if
-    /// the client is shut down.
+    /// the client is shut down. Each request of a call that inspects or administers locks is tried four times at the most, with a request
+    /// time-out for each.
     ///
     /// # Panics
     ///

@@ -38,8 +38,14 @@ impl LeaseLock {
         wait: RecordWait,
     ) -> Result<Lease, Error> {
         let started = self.inner().store.now();
+        let late = match wait {
+            RecordWait::Timeout(span) => {
+                Some(started + span + self.inner().store.config().request_timeout)
+            }
+            RecordWait::NoWait | RecordWait::Infinite => None,
+        };
         loop {
-            let refused = match self.take_at_once(id, span).await {
+            let refused = match self.by("acquire", late, self.take_at_once(id, span)).await {
                 Err(refused @ Error::NotGranted { .. }) => refused,
                 done => return done,
             };
@@ -74,9 +80,12 @@ impl LeaseLock {
 
     /// Takes a lease beside others, if that is possible now: permits by the request of any caller, which then become the lease.
     async fn take_beside(&self, id: &str, span: Duration) -> Result<Lease, Error> {
-        // Before anything is taken: where no clock could tell when the lease ends, nothing is.
-        self.know_the_past("acquire a lease").await?;
-        if let Some(lease) = self.in_time("find", self.goes_on(id, span)).await? {
+        let goes_on = async {
+            // Before anything is taken: where no clock could tell when the lease ends, nothing is.
+            self.know_the_past("acquire a lease").await?;
+            self.goes_on(id, span).await
+        };
+        if let Some(lease) = self.in_time("acquire", goes_on).await? {
             return Ok(lease);
         }
         let guard = self

@@ -61,7 +61,7 @@ impl LockGuard {
         let permits = self.permits();
         let leases = LeaseLock::of_hold(self.inner(), self.hold(), permits);
         leases.check_call(&id, span)?;
-        let past = leases.know_the_past(VERB).await?;
+        let past = leases.in_time(VERB, leases.know_the_past(VERB)).await?;
         let term = LeaseTerm {
             id: id.into(),
             permits,

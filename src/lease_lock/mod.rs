@@ -21,6 +21,7 @@ use crate::store::{Attempt, dateless};
 use crate::wait::RecordWait;
 use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
 use fairlock_protocol::item::{At, Footing, ItemHold, LockItem};
+use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
 
 pub use handle::Lease;
@@ -235,9 +236,9 @@ impl LeaseLock {
     /// returns that lease. So a step that is started twice works once. Only where two processes get permits, or a share, under one name at the
     /// same moment, each of them has a lease of its own. A lease with fewer permits than this handle asks for counts as another one.
     ///
-    /// With [`RecordWait::NoWait`] it is [`acquire`](Self::acquire). With [`RecordWait::Timeout`] the time covers the whole wait. The grant
-    /// costs one request more than that of a [`FairLock`]: it turns the hold into the lease. If that request has no answer, the call tries
-    /// until the client's own lease ends.
+    /// With [`RecordWait::NoWait`] it is [`acquire`](Self::acquire). With [`RecordWait::Timeout`] the time covers the whole wait, and a call
+    /// that is granted nothing returns at most one request time-out after it. The grant costs one request more than that of a [`FairLock`]: it
+    /// turns the hold into the lease. If that request has no answer, the call tries until the client's own lease ends.
     ///
     /// # Fairness
     ///
@@ -410,11 +411,23 @@ impl LeaseLock {
         verb: &'static str,
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
+        let inner = self.inner();
+        self.by(verb, Some(inner.store.now() + inner.no_wait_lasts()), work)
+            .await
+    }
+
+    /// Bounds work by this moment, if there is one.
+    async fn by<T>(
+        &self,
+        verb: &'static str,
+        late: Option<Moment>,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         let (inner, started) = (self.inner(), self.inner().store.now());
         tokio::select! {
             biased;
             done = Box::pin(work) => done,
-            () = inner.store.config().clock.sleep(inner.no_wait_lasts()) => {
+            () = inner.store.config().clock.sleep_until(late.unwrap_or_default()), if late.is_some() => {
                 let waited = inner.store.now().since(started);
                 Err(inner.unavailable(verb, waited, "its requests together took too long"))
             }

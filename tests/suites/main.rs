@@ -15,6 +15,7 @@ mod cancellation;
 mod corrupt_items;
 mod credentials;
 mod data;
+mod deadlines;
 mod delete;
 mod delta_rs;
 mod differential;
