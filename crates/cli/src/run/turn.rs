@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io;
 use std::iter;
+use std::os::fd::AsFd;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -366,7 +368,9 @@ impl Turn {
             }
             (None, Some(since)) => {
                 let span = now().saturating_sub(since);
-                format!("its command was stopped for {span:.1?}, and its lease was not renewed")
+                format!(
+                    "what ran in its turn was stopped for {span:.1?}, and its lease was not renewed"
+                )
             }
             (None, None) => format!("its lease was ending, and {}", self.unrenewed()),
         }
@@ -462,14 +466,18 @@ impl Turn {
     /// Gives the terminal to the command's group. A command that is itself a shell has made a group of its own. The shell that gave the
     /// terminal to this process's group does not know of that group.
     fn lend_the_terminal(&self) {
-        let Ok(terminal) = File::open("/dev/tty") else {
-            return;
-        };
-        let has_it = tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp());
+        let device = File::open("/dev/tty");
+        let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
+        // A container may have no such device.
+        let streams = [stdin.as_fd(), stderr.as_fd(), stdout.as_fd()];
+        let mut ends = device.iter().map(AsFd::as_fd).chain(streams);
+        let terminal = ends.find_map(|end| Some((end, tcgetpgrp(end).ok()?)));
         let group = Pid::from_raw(self.pid).and_then(|command| getpgid(Some(command)).ok());
-        if let Some(group) = group.filter(|_| has_it) {
+        if let (Some((terminal, holds_it)), Some(group)) = (terminal, group)
+            && holds_it == getpgrp()
+        {
             // The command may have been killed since, and then needs no terminal.
-            let _ = tcsetpgrp(&terminal, group);
+            let _ = tcsetpgrp(terminal, group);
         }
     }
 
@@ -538,8 +546,7 @@ impl Turn {
         let since = heard(&mut self.signals);
         let is_interrupted = since.iter().any(|caught| caught.is_key(SIGINT));
         if let Err(Loss { lock, ticket, why }) = released {
-            let text =
-                format!("lock `{lock}` was lost while ticket {ticket} ran its command: {why}");
+            let text = format!("lock `{lock}` was lost while ticket {ticket} had it: {why}");
             return Err(Failure::new(LOST, text).with_code(lost_code));
         }
         match end {
@@ -550,7 +557,7 @@ impl Turn {
             End::Failed(reason) => Err(cannot_run(&program, reason)),
             End::Unguarded => Err(Failure::new(
                 INTERNAL,
-                format!("the supervisor of {names} was killed, so its command was ended"),
+                format!("the supervisor of {names} was killed, so the turn was ended"),
             )),
         }
     }
@@ -626,9 +633,9 @@ fn program(options: &Run) -> String {
 
 /// The failure of a command that cannot be run, with the exit code that a shell uses.
 fn cannot_run(program: &str, reason: i32) -> Failure {
-    let error = std::io::Error::from_raw_os_error(reason);
+    let error = io::Error::from_raw_os_error(reason);
     let code = match error.kind() {
-        std::io::ErrorKind::NotFound => 127,
+        io::ErrorKind::NotFound => 127,
         _ => 126,
     };
     Failure::new(code, format!("cannot run `{program}`: {error}"))

@@ -171,6 +171,7 @@ fn a_lost_lock_ends_it() {
     let (code, err) = holding.end();
     assert_eq!(code, Some(5), "{err}");
     assert!(err.contains("lock `a` was lost"), "{err}");
+    assert!(!err.contains("command"), "it runs none: {err}");
 }
 
 /// Its supervisor releases the lock, long before the lease ends.

@@ -226,7 +226,10 @@ fn a_signal_to_end_ends_a_command_that_is_stopped_where_there_is_no_shell() {
 fn a_command_that_is_stopped_where_there_is_no_shell_is_ended_with_its_lease() {
     let home = home();
     let ended = said(&mut without_a_shell(home.path(), "3s"));
-    ended.assert_refused(76, &["lock `a` was lost", "its command was stopped for"]);
+    ended.assert_refused(
+        76,
+        &["lock `a` was lost", "what ran in its turn was stopped for"],
+    );
     run(home.path(), &[], &["true"]).assert_done();
 }
 
