@@ -372,6 +372,15 @@ where
     Failure { verb, kind }
 }
 
+/// The failure for an answer that says that all is well, and has not what DynamoDB's answer to this request has even if it finds nothing.
+pub(super) fn not_dynamodbs(verb: &'static str) -> Failure {
+    let source = Box::new(NotDynamoDb { status: 200 });
+    Failure {
+        verb,
+        kind: Kind::Refused(source),
+    }
+}
+
 /// An answer of a proxy or gateway in between: DynamoDB names each of its errors, and this one has no name.
 #[derive(Debug, thiserror::Error)]
 #[error("HTTP status {status}, in an answer that is not DynamoDB's")]

@@ -1,12 +1,13 @@
 //! The requests themselves: conditional writes and consistent reads of one item, whichever it is.
 
+use aws_sdk_dynamodb::operation::RequestId;
 use aws_sdk_dynamodb::types::{ReturnValue, ReturnValuesOnConditionCheckFailure::AllOld};
 
 use fairlock_protocol::write::{Expressions, Values};
 
 use super::codec::{self, Item};
-use super::failure::{Failure, refusal, sort};
-use super::{Store, Write, ask, broken_answer};
+use super::failure::{Failure, not_dynamodbs, refusal, sort};
+use super::{Store, Write, ask};
 
 /// What the `:values` of an expression stand for. Returns `None` if there are none.
 pub(super) fn owned(values: Values) -> Option<Item> {
@@ -24,11 +25,30 @@ impl Store {
             .client
             .get_item()
             .table_name(&self.config.table)
-            .set_key(Some(key));
+            .set_key(Some(key.clone()));
         let answer = ask(verb, request.consistent_read(true).send()).await;
-        answer
-            .map(|answer| answer.item)
-            .map_err(|failed| sort(verb, failed).of_a_read())
+        let answer = answer.map_err(|failed| sort(verb, failed).of_a_read())?;
+        // That there is no item is told by an empty object, which anything else that speaks HTTP may answer too. Not all engines name requests.
+        if answer.item.is_none() && answer.request_id().is_none() {
+            self.query_key(verb, key).await?;
+        }
+        Ok(answer.item)
+    }
+
+    /// Fails if what answers is no DynamoDB, whose answer has a list of items even if there are none.
+    async fn query_key(&self, verb: &'static str, key: Item) -> Result<(), Failure> {
+        let query = self.client.query().table_name(&self.config.table);
+        let (mut query, mut clauses) = (query.consistent_read(true), Vec::new());
+        for (nth, (name, value)) in key.into_iter().enumerate() {
+            clauses.push(format!("#k{nth} = :k{nth}"));
+            query = query
+                .expression_attribute_names(format!("#k{nth}"), name)
+                .expression_attribute_values(format!(":k{nth}"), value);
+        }
+        let request = query.key_condition_expression(clauses.join(" AND "));
+        let answer = ask(verb, request.send()).await;
+        let answer = answer.map_err(|failed| sort(verb, failed).of_a_read())?;
+        answer.items.map(drop).ok_or_else(|| not_dynamodbs(verb))
     }
 
     /// Puts an item, on a condition.
@@ -91,8 +111,8 @@ impl Store {
             .return_values_on_condition_check_failure(AllOld);
         match ask(verb, request.send()).await {
             Ok(answer) => {
-                let broken = || broken_answer(verb, "an applied write without its item");
-                answer.attributes.map(Write::Applied).ok_or_else(broken)
+                let foreign = || not_dynamodbs(verb);
+                answer.attributes.map(Write::Applied).ok_or_else(foreign)
             }
             Err(failed) => refusal(verb, failed).map(Write::ConditionFailed),
         }

@@ -10,7 +10,7 @@ use fairlock_protocol::write::{RowChange, RowWrite};
 use crate::name::LockName;
 
 use super::codec::{self, Item, text};
-use super::failure::{Failure, sort};
+use super::failure::{Failure, not_dynamodbs, sort};
 use super::{Attempt, Store, Timed, Write, ask};
 
 /// A range query from the lock item, or from a ticket on, to the end of the queue.
@@ -185,7 +185,8 @@ impl Store {
         let answer = ask(verb, request.send()).await;
         let answer = answer.map_err(|failed| sort(verb, failed).of_a_read())?;
         let next = answer.last_evaluated_key.map(Cursor);
-        self.decode_page(verb, name, answer.items.unwrap_or_default(), next)
+        let items = answer.items.ok_or_else(|| not_dynamodbs(verb))?;
+        self.decode_page(verb, name, items, next)
     }
 
     /// Skips items that are neither the lock item nor a ticket's row: they are not fairlock's.

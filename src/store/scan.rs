@@ -6,7 +6,7 @@ use crate::name::{LockName, lock_key};
 use fairlock_protocol::item::LockItem;
 
 use super::codec::{Item, text};
-use super::failure::{Failure, sort};
+use super::failure::{Failure, not_dynamodbs, sort};
 use super::{Store, Timed, ask};
 
 /// Everything of this namespace, rows too, so that anything that is left of a lock is found.
@@ -85,7 +85,7 @@ impl Store {
             .set_exclusive_start_key(from.map(|ScanPlace(key)| key));
         let answer = ask(verb, request.send()).await;
         let answer = answer.map_err(|failed| sort(verb, failed))?;
-        let items = answer.items.unwrap_or_default();
+        let items = answer.items.ok_or_else(|| not_dynamodbs(verb))?;
         Ok((items, answer.last_evaluated_key.map(ScanPlace)))
     }
 

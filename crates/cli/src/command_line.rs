@@ -18,7 +18,8 @@ use crate::text::quoted;
 
 /// Reads the command line of this process.
 pub(crate) fn read() -> Result<Args, Error> {
-    let words: Vec<_> = std::env::args_os().collect();
+    let mut words: Vec<_> = std::env::args_os().collect();
+    let dashed = without_dashed_lock(&mut words);
     let mut command = without_empty_variables(Args::command());
     let matches = command.try_get_matches_from_mut(&words);
     let matches = matches.or_else(|error| match without_beaten_variables(&error, &words) {
@@ -29,11 +30,30 @@ pub(crate) fn read() -> Result<Args, Error> {
     let given = Given(innermost(&matches));
     if let Some(claim) = args.command.claim() {
         given.wait(&mut command, claim)?;
+        claim.lock = dashed.unwrap_or_else(|| std::mem::take(&mut claim.lock));
     }
     if let Some(location) = args.command.location() {
         given.location(&mut command, location)?;
     }
     Ok(args)
+}
+
+/// Takes the lock's name out of `run ... -- NAME -- COMMAND`, and leaves another name before the command. That is how a name is said that begins
+/// with a dash, but clap takes the first `--` for the one before the command. So it does where a lock was named before it.
+fn without_dashed_lock(words: &mut Vec<OsString>) -> Option<String> {
+    let at = words.iter().position(|word| word == "--")?;
+    let name = words.get(at + 1)?.to_str()?.to_owned();
+    let is_run = words.get(1)? == "run" && words.get(at + 2)? == "--";
+    if !is_run || !name.starts_with('-') {
+        return None;
+    }
+    let named = |words: &[OsString]| Args::command().try_get_matches_from(words).is_ok();
+    if named(words) {
+        return None;
+    }
+    words.drain(at..at + 2);
+    words.insert(at, "lock".into());
+    Some(name)
 }
 
 fn without_empty_variables(command: Command) -> Command {
@@ -171,6 +191,10 @@ fn conflict(command: &mut Command, both: &str, give: &str) -> Error {
 
 /// Adds what to do about an error, where the given words tell more than clap knows.
 fn explained(mut error: Error, command: &mut Command, words: &[OsString]) -> Error {
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        suggest(&mut error);
+        return error;
+    }
     let Some(word) = invalid(&error) else {
         return error;
     };
@@ -184,6 +208,93 @@ fn explained(mut error: Error, command: &mut Command, words: &[OsString]) -> Err
         error.insert(ContextKind::Suggested, tips);
     }
     error
+}
+
+/// What the commands of other lock tools are called here.
+const CALLED_HERE: [(&[&str], &str); 9] = [
+    (
+        &["lock", "exec", "with", "wait", "try"],
+        "fairlock run LOCK -- COMMAND runs a command in its turn",
+    ),
+    (
+        &["acquire", "get-lock", "take"],
+        "fairlock run and fairlock hold take a lock for as long as they run, fairlock lease acquire takes one for a time",
+    ),
+    (
+        &["release", "unlock", "free", "give-up"],
+        "fairlock run and fairlock hold release their lock when they end, fairlock lease release gives a lease back, and fairlock break takes \
+         a lock away from another",
+    ),
+    (
+        &["force-unlock", "force", "steal", "kill", "evict"],
+        "fairlock break takes a lock away from its owner",
+    ),
+    (
+        &["extend", "renew", "refresh", "heartbeat"],
+        "fairlock run and fairlock hold renew their lock by themselves, fairlock lease extend extends a lease",
+    ),
+    (
+        &["list", "status", "inspect", "info"],
+        "fairlock show shows a lock, fairlock ls lists all of them",
+    ),
+    (
+        &["create", "init", "create-table"],
+        "fairlock table create makes the table",
+    ),
+    (
+        &["remove", "rm", "purge"],
+        "fairlock delete deletes a lock that nobody uses",
+    ),
+    (
+        &["get", "put", "set", "clear"],
+        "fairlock data get, put and clear are for the bytes that a lock carries",
+    ),
+];
+
+/// Says what does what the user means by an unknown command, as far as that is known. Of the commands that clap finds similar, only those stay
+/// that a typing error makes of the word: another would do something else than was meant.
+fn suggest(error: &mut Error) {
+    let word = match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) => word.clone(),
+        _ => return,
+    };
+    let similar = match error.remove(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::Strings(similar)) => similar,
+        Some(ContextValue::String(similar)) => vec![similar],
+        _ => Vec::new(),
+    };
+    let known = CALLED_HERE
+        .iter()
+        .find(|(words, _)| words.contains(&&*word));
+    if let Some((_, tip)) = known {
+        let tips = ContextValue::StyledStrs(vec![StyledStr::from(*tip)]);
+        error.insert(ContextKind::Suggested, tips);
+        return;
+    }
+    let typos = similar.into_iter();
+    let typos: Vec<_> = typos.filter(|name| is_typo(&word, name)).collect();
+    if !typos.is_empty() {
+        error.insert(
+            ContextKind::SuggestedSubcommand,
+            ContextValue::Strings(typos),
+        );
+    }
+}
+
+/// Whether a word is a name with its letters in another order, or with at most two in a row that differ, are missing or are too many.
+fn is_typo(word: &str, name: &str) -> bool {
+    let same = |pairs: &mut dyn Iterator<Item = (char, char)>| {
+        pairs.take_while(|(one, other)| one == other).count()
+    };
+    let longest = word.chars().count().max(name.chars().count());
+    let before = same(&mut word.chars().zip(name.chars()));
+    let behind = same(&mut word.chars().rev().zip(name.chars().rev()));
+    let sorted = |text: &str| {
+        let mut letters: Vec<_> = text.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    before + behind >= longest.saturating_sub(2).max(1) || sorted(word) == sorted(name)
 }
 
 /// Suggests `--` if a command follows the lock's name without it.

@@ -31,6 +31,8 @@ const COLUMNS: [(&str, Constraint); 8] = [
     ("TURNS/MIN", Constraint::Length(9)),
     ("TURN", Constraint::Length(7)),
 ];
+/// Which of them are left out where there is little room, the first ones first: names say what a line is of.
+const LEFT_OUT: [usize; 6] = [7, 6, 4, 3, 2, 5];
 /// The columns of an inspected queue.
 const OF_QUEUE: [(&str, Constraint); 6] = [
     ("PLACE", Constraint::Length(6)),
@@ -40,6 +42,50 @@ const OF_QUEUE: [(&str, Constraint); 6] = [
     ("WAITS FOR", Constraint::Length(9)),
     ("LEASE", Constraint::Length(7)),
 ];
+/// Which of these are left out.
+const LEFT_OUT_OF_QUEUE: [usize; 3] = [4, 5, 3];
+/// What a column of names needs so that they can be told apart.
+const NAME: u16 = 12;
+/// Between two columns.
+const GAP: u16 = 2;
+
+/// The columns for which there is room.
+fn fitting<const N: usize>(
+    columns: [(&'static str, Constraint); N],
+    left_out: &[usize],
+    width: u16,
+) -> Vec<usize> {
+    let needs = |at: &usize| match columns[*at].1 {
+        Constraint::Length(length) => length + GAP,
+        _ => NAME + GAP,
+    };
+    let mut shown: Vec<_> = (0..N).collect();
+    for next in left_out {
+        if shown.iter().map(needs).sum::<u16>() <= width + GAP {
+            break;
+        }
+        shown.retain(|at| at != next);
+    }
+    shown
+}
+
+/// A table of the columns that fit.
+fn table<const N: usize>(
+    columns: [(&'static str, Constraint); N],
+    shown: &[usize],
+    rows: impl Iterator<Item = [Cell<'static>; N]>,
+) -> Table<'static> {
+    let only = |cells: [Cell<'static>; N]| {
+        let cells = cells.into_iter().enumerate();
+        let cells = cells.filter(|(at, _)| shown.contains(at));
+        Cells::new(cells.map(|(_, cell)| cell))
+    };
+    let widths: Vec<_> = shown.iter().map(|at| columns[*at].1).collect();
+    let head = columns.map(|(name, _)| Cell::new(name));
+    Table::new(rows.map(only), widths)
+        .header(only(head).style(HEAD))
+        .column_spacing(GAP)
+}
 
 /// Draws all of it. `place` says which table it is.
 pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, place: &str, now: SystemTime) {
@@ -129,22 +175,19 @@ fn list(frame: &mut Frame<'_>, area: Rect, state: &State, now: SystemTime) {
         return frame.render_widget(Paragraph::new(text), area);
     }
     let line = state.line(&rows);
-    let cells = rows.iter().map(cells);
-    let table = Table::new(cells, COLUMNS.map(|(_, width)| width))
-        .header(Cells::new(COLUMNS.map(|(name, _)| name)).style(HEAD))
-        .column_spacing(2)
-        .row_highlight_style(CHOSEN);
+    let columns = fitting(COLUMNS, &LEFT_OUT, area.width);
+    let table = table(COLUMNS, &columns, rows.iter().map(cells)).row_highlight_style(CHOSEN);
     let mut at = TableState::new().with_selected(line);
     frame.render_stateful_widget(table, area, &mut at);
 }
 
-fn cells(row: &Row) -> Cells<'static> {
+fn cells(row: &Row) -> [Cell<'static>; 8] {
     let holder = match (&row.holder, row.holders) {
         (None, _) => Cell::new("free").style(GOOD),
         (Some(holder), 0 | 1) => Cell::new(holder.clone()),
         (Some(holder), more) => Cell::new(format!("{holder} and {} more", more - 1)),
     };
-    Cells::new([
+    [
         Cell::new(shown(&row.lock)),
         holder,
         Cell::new(span(row.held_for)),
@@ -153,7 +196,7 @@ fn cells(row: &Row) -> Cells<'static> {
         Cell::new(row.waiting.to_string()),
         Cell::new(turns(row)),
         Cell::new(turn(row)),
-    ])
+    ]
 }
 
 fn inspection(frame: &mut Frame<'_>, area: Rect, state: &State, name: &str, now: SystemTime) {
@@ -172,13 +215,11 @@ fn inspection(frame: &mut Frame<'_>, area: Rect, state: &State, name: &str, now:
         *next += place.tickets;
         Some(queued(first, place, now))
     });
-    let table = Table::new(
-        places.skip(state.scrolled),
-        OF_QUEUE.map(|(_, width)| width),
-    )
-    .header(Cells::new(OF_QUEUE.map(|(name, _)| name)).style(HEAD))
-    .column_spacing(2);
-    frame.render_widget(table, below);
+    let columns = fitting(OF_QUEUE, &LEFT_OUT_OF_QUEUE, below.width);
+    frame.render_widget(
+        table(OF_QUEUE, &columns, places.skip(state.scrolled)),
+        below,
+    );
 }
 
 /// What is known of a lock beside its queue.
@@ -228,19 +269,19 @@ fn facts(name: &str, lock: &Lock, row: &Row) -> Vec<Line<'static>> {
     lines
 }
 
-fn queued(number: u64, place: &Place, now: SystemTime) -> Cells<'static> {
+fn queued(number: u64, place: &Place, now: SystemTime) -> [Cell<'static>; 6] {
     let waits = place
         .since
         .map(|since| now.duration_since(since).unwrap_or_default());
     let permits = place.permits.map(|permits| format!(", {permits} permits"));
-    Cells::new([
+    [
         Cell::new(number.to_string()),
         Cell::new(place.ticket.clone()),
         Cell::new(format!("{}{}", place.owner, permits.unwrap_or_default())),
         Cell::new(place.stage.clone()),
         Cell::new(span(waits)),
         lease(true, place.lease_left),
-    ])
+    ]
 }
 
 fn lease(is_there: bool, left_of_it: Option<Duration>) -> Cell<'static> {
@@ -355,6 +396,34 @@ mod tests {
                 "up, down: choose  enter: inspect  s: sorted by turns a minute  /: filter  q: quit",
             ]
         );
+    }
+
+    /// Half of a terminal, or a telephone's.
+    #[test]
+    fn the_narrower_it_is_the_fewer_columns_there_are_and_names_stay() {
+        for width in 40..=110 {
+            let mut state = state();
+            let lines = screen(&state, width, 9, SECOND);
+            assert!(
+                lines[4].starts_with("LOCK ") && lines[4].contains("HOLDER"),
+                "{lines:#?}"
+            );
+            assert!(lines[5].starts_with("deploy/prod "), "{width}: {lines:#?}");
+            assert!(lines[5].contains("  holder-of-de"), "{width}: {lines:#?}");
+            assert!(lines[4].contains("WAITING"), "{width}: {lines:#?}");
+            assert_eq!(
+                lines[4].contains("TURN"),
+                width >= 75,
+                "{width}: {lines:#?}"
+            );
+            state.key(Key::Enter, THEN);
+            let lines = screen(&state, width, 12, SECOND);
+            let head = lines.iter().find(|line| line.contains("PLACE"));
+            assert!(
+                head.is_some_and(|head| head.contains("OWNER")),
+                "{lines:#?}"
+            );
+        }
     }
 
     #[test]

@@ -25,6 +25,69 @@ fn run(line: &[&str]) -> Said {
     run_with(&[], line)
 }
 
+/// Behind `--`, as everywhere.
+#[test]
+fn a_lock_may_have_a_name_that_begins_with_a_dash() {
+    let home = TempDir::new().unwrap();
+    let flags = ["--local", "l.db"];
+    for (verb, rest) in [
+        (
+            "run",
+            &["--", "-dash", "--", "printenv", "FAIRLOCK_LOCK"][..],
+        ),
+        ("run", &["--", "--", "--", "printenv", "FAIRLOCK_LOCK"]),
+        ("run", &["a", "--", "printf", "%s", "--"]),
+        ("hold", &["--", "-dash"]),
+        ("show", &["--", "-dash"]),
+        ("ls", &["--", "-dash"]),
+    ] {
+        let line = [&[verb][..], &flags, rest].concat();
+        let ended = said(&mut fairlock(home.path(), &line));
+        assert_eq!(
+            (ended.code, &*ended.err),
+            (Some(0), ""),
+            "{line:?}: {ended:?}"
+        );
+        let words = match rest {
+            [.., name, "--", "printenv", _] => format!("{name}\n"),
+            [.., "--"] => "--".to_owned(),
+            _ if verb == "hold" => String::new(),
+            _ => "-dash".to_owned(),
+        };
+        assert!(ended.out.contains(&words), "{line:?}: {ended:?}");
+    }
+    // Where there is a name before the first one, all behind it is the command.
+    let line = ["run", "--local", "l.db", "a", "--", "-x", "--", "true"];
+    said(&mut fairlock(home.path(), &line)).assert_refused(127, &["cannot run", "-x"]);
+}
+
+#[test]
+fn a_word_of_another_tool_is_led_to_what_does_the_same_and_never_to_more() {
+    for (word, tip) in [
+        ("release", "fairlock lease release"),
+        ("unlock", "fairlock lease release"),
+        ("force-unlock", "fairlock break"),
+        ("acquire", "fairlock hold"),
+        ("lock", "fairlock run LOCK -- COMMAND"),
+        ("renew", "fairlock lease extend"),
+        ("list", "fairlock ls"),
+        ("remove", "fairlock delete"),
+        ("create", "fairlock table create"),
+        ("brake", "'break'"),
+        ("delte", "'delete'"),
+        ("runn", "'run'"),
+    ] {
+        let ended = run(&[word, "a"]);
+        assert_eq!(ended.code, Some(MISUSE), "{ended:?}");
+        assert!(ended.err.contains(tip), "{word}: no {tip}: {ended:?}");
+    }
+    for word in ["relief", "steel", "frobnicate", "dream", "ready"] {
+        let ended = run(&[word, "a"]);
+        assert_eq!(ended.code, Some(MISUSE), "{ended:?}");
+        assert!(!ended.err.contains("tip"), "{ended:?}");
+    }
+}
+
 const LEASE: &str = "lease ef35c85bd09c7500e27e934d6e39209d 17 1795778214000 1 xa";
 
 /// Each command with its required arguments. The flags of a place go between the two.

@@ -185,6 +185,38 @@ fn in_the_cloud(home: &Home, line: &str, url: &str) -> Said {
     said(command.envs([REGION, KEY, SECRET]))
 }
 
+/// An empty object is DynamoDB's answer to nothing but a read of an item that is not there, which has a request id.
+#[test]
+fn an_empty_object_from_what_is_no_dynamodb_is_no_free_lock() {
+    let url = answering("200 OK", "application/x-amz-json-1.0", "{}".to_owned());
+    let home = Home::new();
+    for line in [
+        "show a",
+        "show --json a",
+        "ls",
+        "ask a",
+        "break --yes a",
+        "delete a",
+        "resize a 3",
+        "data get a",
+        "lease show a",
+        "sweep",
+        "run --wait none a -- touch ran",
+        "hold --wait none a",
+        "run --wait 3s a -- touch ran",
+    ] {
+        let line: Vec<_> = line.split(' ').collect();
+        let mut command = fairlock(home.0.path(), &line);
+        let ended = said(command.envs([REGION, KEY, SECRET, ("FAIRLOCK_ENDPOINT_URL", &url)]));
+        assert!(
+            !matches!(ended.code, Some(0 | 1 | 75)),
+            "{line:?}: {ended:?}"
+        );
+        assert!(!ended.out.contains("free"), "{line:?}: {ended:?}");
+    }
+    assert!(!home.file("ran").exists());
+}
+
 #[test]
 fn credentials_that_nobody_knows_are_told_apart_from_missing_permission() {
     let url = refusing("UnrecognizedClientException");
