@@ -626,6 +626,7 @@ pub(crate) fn shown(item: &LockItem) -> Option<Holder> {
         owner: holder.owner.clone(),
         ticket: holder.first(),
         lease_id: holder.id.clone(),
+        kept_until: holder.kept_until.map(system_time),
     })
 }
 

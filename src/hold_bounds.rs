@@ -64,9 +64,14 @@ pub(crate) fn ending_after(left: Duration, lease: Duration) -> Duration {
     lease.min(lasting(left, lease))
 }
 
-/// The lease of the last renewal of a hold that is kept for `left` and then released, where other renewals ask for `lease`.
-pub(crate) fn lasting(left: Duration, lease: Duration) -> Duration {
-    lease::believed_for(left).saturating_add(lease / TO_RELEASE)
+/// A lease in which its owner believes for `left`, and which leaves time for the release.
+fn lasting(left: Duration, lease: Duration) -> Duration {
+    lease::believed_for(left).saturating_add(to_release(lease))
+}
+
+/// For how long a client tries to release what is over, where others ask for `lease`.
+pub(crate) fn to_release(lease: Duration) -> Duration {
+    lease / TO_RELEASE
 }
 
 #[cfg(test)]

@@ -261,7 +261,8 @@ pub(crate) async fn evict(
     };
     let evict = || store.evict(name, dead, held);
     let answer = store.retry(policy, evict).await?;
-    if answer.value.is_applied() {
+    // What was given back is no takeover: its time was over.
+    if answer.value.is_applied() && dead.kept_until.is_none() {
         telemetry::evicted(store.config(), name, EvictedPlace::Holder, dead);
     }
     Ok(Some(answer))

@@ -119,6 +119,9 @@ pub struct Participant {
     pub attributes: BTreeMap<String, String>,
     /// The name that holds the lock by a [lease](crate::LockClient::lease_lock). `None` for all others.
     pub lease_id: Option<String>,
+    /// Its owner has given it back, and it is kept until then, by DynamoDB's clock: its [shortest time](crate::FairLock::min_hold) is not over.
+    /// No process works under it any more. `None` for all others.
+    pub kept_until: Option<SystemTime>,
     /// How far it has come.
     pub stage: Stage,
     /// Since when it stands in the queue, by DynamoDB's clock.
@@ -405,6 +408,7 @@ impl Participant {
             owner: entry.owner.clone(),
             attributes: entry.attributes.pairs(),
             lease_id: entry.id.clone(),
+            kept_until: entry.kept_until.map(system_time),
             stage,
             since: entry.since.map(system_time),
             lease: entry.lease,

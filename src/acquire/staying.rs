@@ -13,13 +13,13 @@ use crate::lock_item_writer::Ended;
 use crate::store::{Failure, LeaseTerm, Timed, Write};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::LockItem;
-use fairlock_protocol::lease;
 use fairlock_protocol::moment::Moment;
 
 impl Acquisition {
-    /// Keeps a hold in the table until its shortest time is over. Sends one renewal, whose lease lasts for the rest of that time, and answers
-    /// the caller. Then waits until that time is over, and returns the deadline for the release. Returns the outcome of the turn if the task
-    /// is not to release it: the renewal failed, the hold was no longer this client's, or the client is shut down.
+    /// Keeps a hold in the table until its shortest time is over. Sends one renewal, which says that the hold was given back and when it
+    /// ends, and answers the caller. Then waits until that time is over, and returns the deadline for the release: others may have ended the
+    /// hold a moment before. Returns the outcome of the turn if the task is not to release it: the renewal failed, the hold was no longer
+    /// this client's, or the client is shut down.
     pub(super) async fn keeps_on(
         &self,
         hold: &Arc<Hold>,
@@ -36,12 +36,9 @@ impl Acquisition {
         };
         // Its caller's work is over, so nobody waits for a grace.
         let attempt = hold.attempt.again().graced(Duration::ZERO);
-        let to_ask_for = || hold_bounds::lasting(hold.owed(), config.lease);
         let renew = || {
-            let footing = hold.footing();
-            inner
-                .store
-                .renew(&hold.name, &attempt, footing, to_ask_for())
+            let (footing, owed) = (hold.footing(), hold.owed());
+            inner.store.keep_on(&hold.name, &attempt, footing, owed)
         };
         let (item, sent) = match self.writes_last(hold, renew).await {
             Ok(written) => written,
@@ -49,7 +46,8 @@ impl Acquisition {
         };
         hold.renewed(&item, sent);
         inner.saw(&hold.name, &item);
-        let (until, owed) = (sent + lease::believed(to_ask_for()), hold.owed());
+        let owed = hold.owed();
+        let until = sent + owed + hold_bounds::to_release(config.lease);
         tracing::debug!(lock = %hold.name, ticket = %hold.ticket, ?owed, "given back: kept for its shortest time");
         // From now on the lease ends the hold if the client does not, so the process may exit.
         self.listed.becomes(Task::Heartbeat, hold.ticket);

@@ -32,6 +32,7 @@ impl ClientInner {
                 is_this_process: true,
                 is_shared: Some(oldest.permits()) != name.permits(),
                 lease_id: None,
+                kept_until: None,
             })),
             since: oldest.since(),
             position: None,

@@ -3,6 +3,8 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use aws_smithy_types::DateTime;
+
 use super::{Error, Holder};
 
 impl fmt::Display for Error {
@@ -159,6 +161,17 @@ impl fmt::Display for HeldBy<'_> {
 /// Describes the holder. Which task of a process holds a lock is not known, so the text says that the caller may wait for itself.
 fn has(f: &mut fmt::Formatter<'_>, holder: &Holder) -> fmt::Result {
     let (owner, ticket) = (holder.named(), holder.ticket);
+    if let Some(until) = holder.kept_until {
+        let some = match holder.is_shared {
+            true => "too few of its permits are free, and some are",
+            false => "it is",
+        };
+        let until = DateTime::from_secs(DateTime::from(until).secs());
+        return write!(
+            f,
+            "{some} kept until {until}, though {owner} gave ticket {ticket} back"
+        );
+    }
     match (holder.is_shared, holder.is_this_process) {
         (false, false) => write!(f, "{owner} has it with ticket {ticket}"),
         (false, true) => write!(

@@ -184,6 +184,8 @@ pub struct Holder {
     pub is_shared: bool,
     /// The id of its [lease](crate::LeaseLock), if it holds the lock by one. The process that the owner's name names may have ended then.
     pub lease_id: Option<String>,
+    /// It has given the lock back, which is kept until then: its [shortest time](crate::FairLock::min_hold) is not over. `None` for all others.
+    pub kept_until: Option<SystemTime>,
 }
 
 impl Holder {

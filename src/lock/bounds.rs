@@ -51,10 +51,10 @@ impl FairLock {
     /// released. Meant for cron jobs on many hosts whose clocks differ: the host whose clock is late finds the lock held, though the work
     /// was done within a second.
     ///
-    /// [`release`](crate::LockGuard::release) then sends one renewal, whose lease lasts for the rest of the time, and returns. The process
-    /// may end: the lease ends the hold, within a tenth of the client's [lease](crate::LockClientBuilder::lease_duration). If the process lives on,
-    /// the client releases the lock in the background, on time. A shutdown does not wait for that, and leaves it to the lease, also if it is
-    /// to release what is held.
+    /// [`release`](crate::LockGuard::release) then sends one renewal, which says that the lock was given back and until when it is
+    /// [kept](crate::Participant::kept_until), and returns. The process may end: others have the lock when that time is over by DynamoDB's
+    /// clock, at most a second later, and earlier or later by what its front ends' clocks differ. If the process lives on, the client releases
+    /// the lock in the background, on time. A shutdown does not wait for that, also if it is to release what is held.
     ///
     /// # Limitations
     ///

@@ -96,6 +96,11 @@ impl ServerClock {
         self.dates().history.stamp_of_renewal(self.here())
     }
 
+    /// A time that is not over yet.
+    pub(crate) fn to_come(&self) -> Option<ServerTime> {
+        self.dates().history.to_come(self.here())
+    }
+
     /// A time that has passed by two answers that agree.
     pub(crate) fn past(&self) -> Option<ServerTime> {
         self.dates().history.past(self.here())

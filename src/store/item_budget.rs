@@ -109,6 +109,7 @@ fn largest(said: Said<'_>) -> Entry {
         renewed_at: Some(ServerTime(longest)),
         since: Some(ServerTime(longest)),
         address: said.address.map(Arc::from),
+        kept_until: Some(ServerTime(Duration::from_millis(u64::MAX))),
         unknown: Unknown::default(),
     }
 }

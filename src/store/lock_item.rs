@@ -222,6 +222,33 @@ impl Store {
         footing: Footing,
         lease: Duration,
     ) -> Answer {
+        let renew = |write| write;
+        self.renew_as(name, attempt, (footing, lease), renew).await
+    }
+
+    /// Renews a hold that was given back once more. It is kept for what it owes, by the clocks of those who watch it or by DynamoDB's,
+    /// whichever tells first.
+    pub(crate) async fn keep_on(
+        &self,
+        name: &LockName,
+        attempt: &Attempt,
+        footing: Footing,
+        owed: Duration,
+    ) -> Answer {
+        let now = self.server.to_come();
+        let until = now.map(|now| ServerTime(now.0 + owed));
+        let give_back = |write: LockWrite| write.given_back(footing.at, until);
+        let kept = self.renew_as(name, attempt, (footing, owed), give_back);
+        kept.await
+    }
+
+    async fn renew_as(
+        &self,
+        name: &LockName,
+        attempt: &Attempt,
+        (footing, lease): (Footing, Duration),
+        finish: impl Fn(LockWrite) -> LockWrite + Send + Sync,
+    ) -> Answer {
         let Footing {
             at,
             ticket,
@@ -231,7 +258,7 @@ impl Store {
         let renew = |dating| {
             let beat = (attempt.next_beat(), attempt.in_table(lease));
             let write = LockWrite::renew(all_of(name), (attempt.nonce, footing), beat, dating);
-            self.write_keeping(name, write, keeps)
+            self.write_keeping(name, finish(write), keeps)
         };
         let own = self.renewed(attempt, renew, |item| {
             item.entry_at(at).filter(|own| own.ticket == ticket)

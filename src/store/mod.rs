@@ -365,6 +365,7 @@ impl Store {
             renewed_at: stamp,
             since: stamp,
             address: attempt.address().cloned(),
+            kept_until: None,
             unknown: Unknown::default(),
         }
     }

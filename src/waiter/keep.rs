@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::Waiter;
 use crate::snapshot::{Snapshot, WATCHED};
 use crate::store::{Failure, RetryPolicy, Store, Timed, Write};
-use fairlock_protocol::entry::Entry;
+use fairlock_protocol::entry::{Entry, ServerTime};
 use fairlock_protocol::item::{Footing, ItemPosition, RowState, TicketRow};
-use fairlock_protocol::lease::{self, RenewalHistory};
+use fairlock_protocol::lease::{self, EntryLocation, RenewalHistory};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::PollPosition;
 use fairlock_protocol::step::QueuePosition;
@@ -17,6 +17,8 @@ const NEAR: u64 = 32;
 /// A waiter up to this far back does so once a heartbeat. A waiter further back reads only the lock item: one poll reads no more
 /// rows.
 const FAR: u64 = WATCHED as u64;
+/// A `Date` has whole seconds, so the end that it tells may come a little later than it seems: polls that look for it are this far apart.
+const SOON: Duration = Duration::from_millis(100);
 
 impl Waiter {
     /// Polls again: renews a slot that is due, reads the lock item, or reads the queue where the rows are due to be watched. A
@@ -107,6 +109,7 @@ impl Waiter {
         let slowed = self.store.slowed();
         let span = self.pace.until_next(position, jitter, slowed, now);
         self.poll_due = now + span.min(self.store.config().longest_lease());
+        self.polls_when_kept_ends();
         self.until_due_poll()
     }
 
@@ -117,7 +120,25 @@ impl Waiter {
         let leisurely = longest.saturating_mul(place);
         let leisurely = leisurely.min(self.store.config().longest_lease());
         self.poll_due = self.poll_due.max(self.polled + leisurely);
+        self.polls_when_kept_ends();
         self.until_due_poll()
+    }
+
+    /// The first successor polls no later than when a hold that was given back ends, by its own watch or by DynamoDB's clock.
+    fn polls_when_kept_ends(&mut self) {
+        if !matches!(self.item_position(), Some(ItemPosition::Successor(0, _))) {
+            return;
+        }
+        let kept = self.snapshot.item.holders();
+        let ends = kept.filter_map(|entry| {
+            let until = entry.kept_until?;
+            let watched = self.watches.dead_at(EntryLocation::LockItem, entry);
+            let left = |now: ServerTime| until.0.saturating_sub(now.0).max(SOON);
+            let told = self.witnesses.newest().map(|now| self.polled + left(now));
+            watched.into_iter().chain(told).min()
+        });
+        let end = ends.filter(|end| *end > self.polled).min();
+        self.poll_due = end.map_or(self.poll_due, |end| self.poll_due.min(end));
     }
 
     /// The time until the poll that is due, or a renewal before it.

@@ -10,7 +10,7 @@ use fairlock::{
 use crate::args::{Ask, Break, Delete, Resize};
 use crate::failure::{Failure, NOT_GRANTED, say};
 use crate::location::Location;
-use crate::output::{self, called};
+use crate::output::{self, holds};
 use crate::prompt;
 use crate::text::{quoted, shown};
 
@@ -39,7 +39,7 @@ pub(crate) async fn break_hold(options: Break) -> Result<ExitCode, Failure> {
             BreakOutcome::Broken { next } => {
                 let owner = output::named(place);
                 let next = match next {
-                    Some(next) => format!("{} has it, with ticket {}", called(&next), next.ticket),
+                    Some(next) => format!("{}, with ticket {}", holds(&next), next.ticket),
                     None => "it is free".to_owned(),
                 };
                 say(&format!(
@@ -61,6 +61,17 @@ pub(crate) async fn ask(options: Ask) -> Result<ExitCode, Failure> {
     let locks = options.location.locks().await?;
     let lock = options.lock.as_str();
     let state = Lock::of(&locks, lock, &options.location)?.state().await?;
+    // Nobody works under what was given back, so nobody is asked.
+    if let Some(kept) = holders(&state)
+        .next()
+        .filter(|_| holders(&state).all(is_kept))
+    {
+        let why = format!(
+            "lock `{lock}`: {}, so nobody would heed the request",
+            output::has(kept)
+        );
+        return Err(Failure::new(NOT_GRANTED, why));
+    }
     let leases: Vec<_> = holders(&state)
         .filter_map(|holder| Some(format!("`{}`", shown(holder.lease_id.as_deref()?))))
         .collect();
@@ -120,9 +131,9 @@ pub(crate) async fn delete(options: Delete) -> Result<ExitCode, Failure> {
         DeleteOutcome::NotThere => "the table has no such lock",
         DeleteOutcome::InUse { state } => {
             let by = match (&state.holder, state.waiting) {
-                (Some(holder), 0) => format!("{} has it", output::named(holder)),
+                (Some(holder), 0) => output::has(holder),
                 (Some(holder), waiting) => {
-                    format!("{} has it, and {waiting} wait", output::named(holder))
+                    format!("{}, and {waiting} wait", output::has(holder))
                 }
                 (None, _) => "a caller is on its way to it".to_owned(),
             };
@@ -186,6 +197,10 @@ fn holders(state: &LockState) -> impl Iterator<Item = &Participant> {
     state.holder.iter().chain(&state.sharers)
 }
 
+fn is_kept(who: &Participant) -> bool {
+    who.kept_until.is_some()
+}
+
 fn all(state: &LockState) -> impl Iterator<Item = &Participant> {
     holders(state).chain(&state.queue)
 }
@@ -214,9 +229,11 @@ fn confirm(state: &LockState, place: &Participant) -> Result<(), Failure> {
     prompt::must_be_answerable(false, "say --yes to break the lock without a question")?;
     let _ = output::print(&output::lock(state, output::now()))?;
     let (ticket, owner) = (place.ticket, output::named(place));
-    let question = format!(
-        "break ticket {ticket} of {owner}? If it is alive, it may work on for a heartbeat."
-    );
+    let but = match is_kept(place) {
+        true => "",
+        false => " If it is alive, it may work on for a heartbeat.",
+    };
+    let question = format!("break ticket {ticket} of {owner}?{but}");
     match prompt::asks(&question) {
         true => Ok(()),
         false => Err(Failure::new(NOT_GRANTED, "nothing was broken")),

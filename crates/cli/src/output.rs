@@ -48,6 +48,7 @@ struct Person<'a> {
     owner: &'a str,
     attributes: &'a BTreeMap<String, String>,
     lease_id: Option<&'a str>,
+    kept_until: Option<String>,
     stage: String,
     since: Option<String>,
     lease_ms: u64,
@@ -91,6 +92,7 @@ impl<'a> Person<'a> {
             owner: &who.owner,
             attributes: &who.attributes,
             lease_id: who.lease_id.as_deref(),
+            kept_until: who.kept_until.and_then(to_the_millisecond),
             stage: who.stage.to_string(),
             since: who.since.and_then(to_the_millisecond),
             lease_ms: milliseconds(who.lease),
@@ -195,13 +197,14 @@ impl Cell {
 
     fn lease_left(who: &Participant) -> Self {
         let style = match who.lease_left {
-            Some(Duration::ZERO) => BAD,
+            Some(Duration::ZERO) if who.kept_until.is_none() => BAD,
             _ => PLAIN,
         };
-        Cell {
-            text: left(who),
-            style,
-        }
+        let text = match who.kept_until {
+            Some(_) => format!("kept for {}", left(who)),
+            None => left(who),
+        };
+        Cell { text, style }
     }
 
     fn width(&self) -> usize {
@@ -235,11 +238,15 @@ pub(crate) fn lock(state: &LockState, now: SystemTime) -> String {
     };
     for sharer in &state.sharers {
         text.push_str(&format!(
-            "  and by {BOLD}{}{BOLD:#} with ticket {}{}{}, lease left {}\n",
+            "  and by {BOLD}{}{BOLD:#} with ticket {}{}{}, {} {}\n",
             named(sharer),
             sharer.ticket,
             share(sharer, state),
             notifiable(sharer),
+            match sharer.kept_until {
+                Some(_) => "which gave it back: kept for",
+                None => "lease left",
+            },
             left(sharer),
         ));
     }
@@ -261,21 +268,37 @@ pub(crate) fn lock(state: &LockState, now: SystemTime) -> String {
 }
 
 fn held(name: &str, holder: &Participant, state: &LockState, now: SystemTime) -> String {
+    let how = match holder.kept_until {
+        Some(_) => "given back",
+        None => "held",
+    };
+    format!(
+        "{BOLD}{name}{BOLD:#}: {how} by {BOLD}{}{BOLD:#} with ticket {}{}{}\n  since {}\n  {}\n",
+        named(holder),
+        tickets(holder),
+        share(holder, state),
+        notifiable(holder),
+        when(state.held_since, now),
+        ending(holder),
+    )
+}
+
+/// Until when a hold lasts, unless it is renewed.
+fn ending(holder: &Participant) -> String {
+    if let Some(until) = holder.kept_until {
+        let until = to_the_second(until).unwrap_or_else(|| "unknown".into());
+        return format!(
+            "kept until {until} for its shortest time, {} left",
+            left(holder)
+        );
+    }
     let left = match holder.lease_left {
         None => "what is left of it is unknown: it has no date yet, and whoever has it may be dead"
             .into(),
         Some(Duration::ZERO) => "over: it looks dead, and is passed once that is sure".into(),
         Some(left) => format!("{} left", rounded(left)),
     };
-    format!(
-        "{BOLD}{name}{BOLD:#}: held by {BOLD}{}{BOLD:#} with ticket {}{}{}\n  since {}\n  lease {}, {left}\n",
-        named(holder),
-        tickets(holder),
-        share(holder, state),
-        notifiable(holder),
-        when(state.held_since, now),
-        humantime::format_duration(holder.lease),
-    )
+    format!("lease {}, {left}", humantime::format_duration(holder.lease))
 }
 
 fn stand(place: u64, who: &Participant, now: SystemTime) -> [Cell; 6] {
@@ -451,12 +474,26 @@ pub(crate) fn named(who: &Participant) -> String {
     }
 }
 
+/// The same in a sentence: who has it, or gave it back.
+pub(crate) fn has(who: &Participant) -> String {
+    match who.kept_until {
+        Some(until) => gave_back(&named(who), until),
+        None => format!("{} has it", named(who)),
+    }
+}
+
+fn gave_back(owner: &str, until: SystemTime) -> String {
+    let until = to_the_second(until).unwrap_or_else(|| "unknown".into());
+    format!("{owner} gave it back, kept until {until}")
+}
+
 /// The holder as an error or a wait shows it. A lease can outlive its process, so its name comes first.
-pub(crate) fn called(holder: &Holder) -> String {
+pub(crate) fn holds(holder: &Holder) -> String {
     let owner = shown(&holder.owner);
-    match &holder.lease_id {
-        Some(id) => format!("lease `{}` of {owner}", shown(id)),
-        None => owner,
+    match (&holder.lease_id, holder.kept_until) {
+        (_, Some(until)) => gave_back(&owner, until),
+        (Some(id), None) => format!("lease `{}` of {owner} has it", shown(id)),
+        (None, None) => format!("{owner} has it"),
     }
 }
 

@@ -110,7 +110,11 @@ fn code(options: &Show, state: &LockState) -> u8 {
         .older_than
         .is_none_or(|span| output::held_for(state, now) >= Some(span));
     match &state.holder {
-        Some(holder) if holder.lease_left == Some(Duration::ZERO) => DEAD,
+        Some(holder)
+            if holder.kept_until.is_none() && holder.lease_left == Some(Duration::ZERO) =>
+        {
+            DEAD
+        }
         Some(_) if is_long => UNFIT,
         Some(_) | None => 0,
     }

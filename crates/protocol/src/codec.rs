@@ -16,7 +16,7 @@ use crate::value::{Map, Value};
 pub const FORMAT: u64 = 4;
 
 /// What this version writes into an entry, except the address. Other attributes there are carried along.
-const OF_ENTRY: [&str; 11] = [
+const OF_ENTRY: [&str; 12] = [
     "nonce",
     "owner",
     "ticket",
@@ -28,6 +28,7 @@ const OF_ENTRY: [&str; 11] = [
     "lease_ms",
     "renewed_at",
     "since",
+    "kept_until",
 ];
 
 /// An entry as it is stored. It has no ticket of its own if the very write that gives the place draws the ticket: then the ticket stands on
@@ -51,6 +52,11 @@ pub fn entry(entry: &Entry, ticket: Option<Ticket>) -> Value {
             .map(|at| ("renewed_at".into(), Value::millis(at.0))),
     );
     map.extend(entry.since.map(|at| ("since".into(), Value::millis(at.0))));
+    map.extend(
+        entry
+            .kept_until
+            .map(|at| ("kept_until".into(), Value::millis(at.0))),
+    );
     let address = entry.address.as_ref();
     map.extend(address.map(|address| ("address".into(), Value::text(&**address))));
     Value::M(map)
@@ -244,6 +250,7 @@ fn read_entry(map: &Map, unless_written: Option<Ticket>) -> Result<Entry, ItemPr
         lease: Duration::from_millis(integer(map, "lease_ms")?),
         renewed_at: read_time(map, "renewed_at")?,
         since: read_time(map, "since")?,
+        kept_until: read_time(map, "kept_until")?,
         address: read_address(map),
         unknown: read_unknown(map),
     })

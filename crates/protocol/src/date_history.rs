@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::entry::ServerTime;
 use crate::moment::Moment;
-use crate::witness::AGREE;
+use crate::witness::{AGREE, GRAIN};
 
 /// An answer older than this says too little about the time now.
 const OLDEST: Duration = Duration::from_secs(300);
@@ -247,6 +247,16 @@ impl<F: PartialEq + Copy> DateHistory<F> {
             false => self.latest_agreed(here, |_| true),
         };
         self.stamp(here).or_else(by_old_ones)
+    }
+
+    /// Returns a time that is not over yet, for an end by which no client is safe or in danger. Where an answer confirms this host's wall clock,
+    /// it is that clock's. Else it is what the newest answer told, with the grain of a `Date`, whether or not anything confirms it.
+    pub fn to_come(&self, here: Here) -> Option<ServerTime> {
+        let newest = self.seen.back().filter(|seen| seen.is_fresh(here.now))?;
+        Some(ServerTime(match self.shows(GRAIN, here) {
+            true => here.unix,
+            false => newest.late(here.now) + GRAIN,
+        }))
     }
 
     /// Returns a time that has passed, by two answers that agree.

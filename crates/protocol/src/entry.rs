@@ -128,6 +128,9 @@ pub struct Entry {
     pub renewed_at: Option<ServerTime>,
     /// When it took its place in the queue, by the same clock; for people.
     pub since: Option<ServerTime>,
+    /// Until when it stays by DynamoDB's clock, if its owner gave it back and it is kept for a shortest time. No client
+    /// believes in it.
+    pub kept_until: Option<ServerTime>,
     /// Where its owner can be notified, if it can. It is never believed more than any other notification.
     pub address: Option<Arc<str>>,
     /// What another version says there.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::entry::{Entry, Nonce, ServerTime};
 use crate::moment::Moment;
 use crate::ticket::Ticket;
+use crate::witness::GRAIN;
 
 /// The share of a lease that its owner gives up at the end, against clocks that run at different rates: 2 %.
 const MARGIN_DIVISOR: u32 = 50;
@@ -180,9 +181,14 @@ impl LivenessTracker {
         self.has_stood_still(place, entry, entry.lease, now)
     }
 
-    /// Whether the entry's beat has stood still for half of its lease by `now`: a renewal is overdue.
+    /// When the entry counts as dead, unless it is renewed before.
+    pub fn dead_at(&self, place: EntryLocation, entry: &Entry) -> Option<Moment> {
+        Some(self.watch(place, entry)?.since + entry.lease)
+    }
+
+    /// Whether the entry's beat has stood still for half of its lease by `now`: a renewal is overdue. None is of what was given back.
     pub fn is_late(&self, place: EntryLocation, entry: &Entry, now: Moment) -> bool {
-        self.has_stood_still(place, entry, entry.lease / 2, now)
+        entry.kept_until.is_none() && self.has_stood_still(place, entry, entry.lease / 2, now)
     }
 
     fn has_stood_still(
@@ -192,15 +198,22 @@ impl LivenessTracker {
         span: Duration,
         now: Moment,
     ) -> bool {
-        let watch = self.seen.get(&(place, entry.nonce, entry.ticket));
-        let watch = watch.filter(|watch| watch.beat == entry.beat);
+        let watch = self.watch(place, entry);
         watch.is_some_and(|watch| now.since(watch.since) >= span)
+    }
+
+    fn watch(&self, place: EntryLocation, entry: &Entry) -> Option<&UnchangedBeat> {
+        let watch = self.seen.get(&(place, entry.nonce, entry.ticket));
+        watch.filter(|watch| watch.beat == entry.beat)
     }
 }
 
 /// Whether an entry has expired by DynamoDB's own clock, by which it was stamped and `now` is read. Returns `false` if either time is
-/// unknown.
+/// unknown. An entry that was given back needs no allowance, and not the grain that a judge subtracts: nobody believes in it.
 pub fn is_over(entry: &Entry, allowance: Duration, now: Option<ServerTime>) -> bool {
+    if let Some(until) = entry.kept_until {
+        return now.is_some_and(|now| now.0 + GRAIN >= until.0);
+    }
     is_past(entry.renewed_at, entry.lease + allowance, now)
 }
 

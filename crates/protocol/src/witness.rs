@@ -6,7 +6,7 @@ use crate::entry::ServerTime;
 use crate::step::ClearingStep;
 
 /// A `Date` has whole seconds and DynamoDB's hosts differ a little, so a client that judges by a date subtracts this much.
-const GRAIN: Duration = Duration::from_secs(1);
+pub(crate) const GRAIN: Duration = Duration::from_secs(1);
 /// Two answers agree if their times differ by no more than this. A `Date` has whole seconds, an answer takes its time, and front ends
 /// differ a little.
 pub const AGREE: Duration = Duration::from_secs(8);
@@ -37,6 +37,11 @@ impl Witnesses {
     pub fn time(&self) -> Option<ServerTime> {
         let earlier = self.newest?.min(self.before?);
         Some(of_one(earlier))
+    }
+
+    /// What the newest answer told, which judges nobody.
+    pub fn newest(&self) -> Option<ServerTime> {
+        self.newest
     }
 
     /// Whether one of the two is wrong: a third answer, asked for at once, tells which.

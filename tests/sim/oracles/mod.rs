@@ -49,7 +49,7 @@ pub(crate) fn judge(plan: &Plan, events: &Events) -> Vec<Violation> {
         ("who left is gone", left::check(events)),
         ("one hold a nonce", newest::check(events)),
         ("holds end in time", bounds::longest(events)),
-        ("short holds last", bounds::shortest(events)),
+        ("short holds last", bounds::shortest(plan, events)),
         ("a grace after a loss", bounds::grace(events)),
         ("told what was done", broken::told(events)),
         (

@@ -64,10 +64,11 @@ pub(crate) enum LockKind {
     DateSuccessor,
     DateDraw,
     RemoveIdle,
+    RenewGivenBack,
 }
 
 impl LockKind {
-    pub(crate) const ALL: [LockKind; 53] = [
+    pub(crate) const ALL: [LockKind; 54] = [
         LockKind::Enter,
         LockKind::EnterKnown,
         LockKind::EnterFree,
@@ -121,6 +122,7 @@ impl LockKind {
         LockKind::DateSuccessor,
         LockKind::DateDraw,
         LockKind::RemoveIdle,
+        LockKind::RenewGivenBack,
     ];
 }
 
@@ -368,9 +370,10 @@ fn renewal(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Opt
         LockKind::RenewHolder => of(|at| *at == At::Slot(0))?,
         LockKind::RenewSharer => of(|at| matches!(at, At::Sharer(_)))?,
         LockKind::RenewSuccessor => of(|at| matches!(at, At::Slot(1..)))?,
-        LockKind::RenewUnderLater | LockKind::RenewUndated | LockKind::RenewKeeping => {
-            (!places.is_empty()).then(|| some.of(&places))?
-        }
+        LockKind::RenewUnderLater
+        | LockKind::RenewUndated
+        | LockKind::RenewKeeping
+        | LockKind::RenewGivenBack => (!places.is_empty()).then(|| some.of(&places))?,
         _ => return None,
     };
     let dating = match kind {
@@ -381,6 +384,8 @@ fn renewal(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Opt
     let footing = Footing::of(seen, at, &entry);
     let beat = (1 + some.upto(2), some.span());
     let write = LockWrite::renew(permits, (entry.nonce, footing), beat, dating);
+    let until = (kind == LockKind::RenewGivenBack).then(|| some.date());
+    let write = write.given_back(at, until);
     let keeps = (kind == LockKind::RenewKeeping).then(|| some.expiry());
     Some(write.keeping(keeps))
 }

@@ -101,6 +101,8 @@ impl Few {
     pub(crate) fn entry(&mut self, nonce: Nonce, ticket: Ticket, permits: u64) -> Entry {
         let tickets = (1 + self.upto(1)).min(ticket.get().max(1));
         let address = self.or_none(Self::address);
+        let (beat, lease) = (self.upto(2), self.span());
+        let (renewed_at, since) = (self.or_none(Self::date), self.or_none(Self::date));
         Entry {
             nonce,
             owner: "somebody".to_owned(),
@@ -109,10 +111,11 @@ impl Few {
             permits,
             attributes: Attributes::default(),
             id: None,
-            beat: self.upto(2),
-            lease: self.span(),
-            renewed_at: self.or_none(Self::date),
-            since: self.or_none(Self::date),
+            beat,
+            lease,
+            renewed_at,
+            since,
+            kept_until: since.filter(|_| tickets == 2),
             address: address.clone(),
             unknown: match address {
                 Some(_) => Unknown::default(),

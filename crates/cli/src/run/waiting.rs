@@ -18,7 +18,7 @@ use crate::args::Run;
 use crate::failure::say;
 use crate::ipc::{Order, now};
 use crate::location::Location;
-use crate::output::{called, rounded};
+use crate::output::{holds, rounded};
 use crate::text::shown;
 
 /// How often the progress line changes.
@@ -281,7 +281,7 @@ fn words(waiting: &Waiting) -> Option<String> {
         _ => String::new(),
     };
     let holder = waiting.holder.as_ref();
-    let holder = holder.map(|holder| format!("{} has it, ", called(holder)));
+    let holder = holder.map(|holder| format!("{}, ", holds(holder)));
     Some(format!("{}{before}{soon}", holder.unwrap_or_default()))
 }
 

@@ -55,7 +55,10 @@ impl Place {
         Place {
             ticket: output::tickets(who),
             tickets: who.tickets,
-            owner: output::named(who),
+            owner: match who.kept_until {
+                Some(_) => format!("{} (gave it back)", output::named(who)),
+                None => output::named(who),
+            },
             stage: who.stage.to_string(),
             permits: output::part(who, state),
             since: who.since,

@@ -105,6 +105,8 @@ pub enum EntryEffect {
     NoDate,
     /// It has stood there since this time, unless it already says since when.
     Since(ServerTime),
+    /// Its owner has given it back, and it is kept until then.
+    KeptUntil(ServerTime),
     /// It takes this many permits.
     Permits(u64),
     /// It has this many tickets.
@@ -121,6 +123,7 @@ impl EntryEffect {
             EntryEffect::Date(date) => entry.renewed_at = Some(date),
             EntryEffect::NoDate => entry.renewed_at = None,
             EntryEffect::Since(date) => entry.since = entry.since.or(Some(date)),
+            EntryEffect::KeptUntil(end) => entry.kept_until = Some(end),
             EntryEffect::Permits(permits) => entry.permits = permits,
             EntryEffect::Tickets(tickets) => entry.tickets = tickets,
         }
@@ -143,6 +146,7 @@ impl EntryEffect {
                     "{path}.#since = if_not_exists({path}.#since, :renewed_at)"
                 ));
             }
+            EntryEffect::KeptUntil(end) => ("kept_until", ":kept_until", Value::millis(end.0)),
             EntryEffect::Permits(permits) => ("permits", ":kept", Value::number(permits)),
             EntryEffect::Tickets(tickets) => ("tickets", ":left", Value::number(tickets)),
         };

@@ -439,6 +439,11 @@ impl LockWrite {
         }
     }
 
+    /// A renewal after which its owner believes in nothing any more: the hold is kept until then, for its shortest time.
+    pub fn given_back(self, at: At, until: Option<ServerTime>) -> Self {
+        self.makes_at(at, until.map(EntryEffect::KeptUntil))
+    }
+
     /// Turns a hold into a lease with an id, which nobody renews from now on. A renewal that was sent before has a lower beat, and so brings
     /// nothing back. The date may be earlier than the one that stands there: it is one that has passed for certain, because the owner of the
     /// lease counts from it.

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use super::running::{Running, home, run, shown, until};
+use super::running::{FILE, Running, home, run, shown, until};
+use crate::command::{fairlock, said};
 
 #[test]
 fn a_command_that_holds_the_lock_for_too_long_is_ended_and_the_next_one_runs() {
@@ -37,6 +38,32 @@ fn a_command_that_is_done_early_keeps_the_lock_from_others_and_does_not_wait_its
     assert!(!home.path().join("again").exists());
     let lease = shown(home.path())["holder"]["lease_ms"].as_u64();
     assert!(lease.is_none_or(|lease| lease > 200_000), "{lease:?}");
+}
+
+/// The process that had it is gone.
+#[test]
+fn what_was_given_back_early_is_told_as_such_and_by_nobody_as_held() {
+    let home = home();
+    let flags = ["--min-hold", "10m", "--owner", "alice"];
+    run(home.path(), &flags, &["true"]).assert_done();
+    let until = shown(home.path())["holder"]["kept_until"].clone();
+    let until = until.as_str().expect("a time").replace('T', " ");
+    let until = format!("until {}", &until[..16]);
+    let at = |line: &[&str]| said(&mut fairlock(home.path(), &[line, &FILE, &["a"]].concat()));
+    let shown = at(&["show"]);
+    let words = ["a: given back by alice with ticket ", "kept ", &until];
+    for word in words {
+        assert!(shown.assert_done().contains(word), "no {word}: {shown:?}");
+    }
+    let listed = said(&mut fairlock(home.path(), &[&["ls"][..], &FILE].concat()));
+    assert!(listed.assert_done().contains("kept for 9m"), "{listed:?}");
+    assert_eq!(at(&["show", "--exit-code"]).code, Some(1));
+    at(&["ask"]).assert_refused(75, &["alice gave it back", &until, "nobody would heed"]);
+    at(&["delete"]).assert_refused(75, &["alice gave it back", &until, "nothing was deleted"]);
+    let none = run(home.path(), &["--wait", "none"], &["true"]);
+    none.assert_refused(75, &["kept until", "alice gave ticket"]);
+    at(&["break", "--yes"]);
+    run(home.path(), &["--wait", "none"], &["true"]).assert_done();
 }
 
 #[test]

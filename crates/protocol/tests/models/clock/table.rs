@@ -37,6 +37,7 @@ impl Mark {
             lease,
             renewed_at: self.date,
             since: None,
+            kept_until: None,
             address: None,
             unknown: Unknown::default(),
         }

@@ -19,7 +19,7 @@ mod world;
 
 use std::time::Duration;
 
-use fairlock_protocol::entry::Entry;
+use fairlock_protocol::entry::{Entry, ServerTime};
 use fairlock_protocol::ticket::Sequence;
 use fairlock_protocol::{lease, moment};
 
@@ -147,6 +147,44 @@ fn a_place_that_a_nonce_gets_anew_is_watched_anew() {
     assert!(watches.is_dead(place, &first, at(1)));
     watches.poll(at(1), |_| true, [(place, &again)].into_iter());
     assert!(!watches.is_dead(place, &again, at(1)));
+}
+
+/// A judge subtracts a second from the `Date`s that it sees.
+#[test]
+fn what_was_given_back_is_dead_at_its_end_and_is_never_late() {
+    let told = |date| {
+        Some(ServerTime(
+            Duration::from_millis(date) - Duration::from_secs(1),
+        ))
+    };
+    let at = |seconds| moment::Moment(Duration::from_secs(seconds));
+    let mark = owner::Mark {
+        beat: 0,
+        lease: Duration::from_secs(5),
+    };
+    let rules = Rules {
+        mutant: None,
+        rate: FAST_OWNER,
+    };
+    let (place, plain) = observer::watched(lease::EntryLocation::LockItem, mark, &rules);
+    let plain = Entry {
+        renewed_at: Some(ServerTime(Duration::from_secs(100))),
+        ..plain
+    };
+    let kept = Entry {
+        kept_until: Some(ServerTime(Duration::from_millis(105_500))),
+        ..plain.clone()
+    };
+    let allowance = Duration::from_secs(10);
+    let is_over = |entry, date| lease::is_over(entry, allowance, told(date));
+    assert!(!is_over(&kept, 105_000) && is_over(&kept, 106_000));
+    assert!(!is_over(&plain, 116_000) && is_over(&plain, 116_001));
+    assert!(!lease::is_over(&kept, allowance, None));
+    let mut watches = lease::LivenessTracker::default();
+    watches.poll(at(0), |_| true, [(place, &kept)].into_iter());
+    assert_eq!(watches.dead_at(place, &kept), Some(at(5)));
+    assert!(!watches.is_late(place, &kept, at(4)) && watches.is_late(place, &plain, at(4)));
+    assert!(!watches.is_dead(place, &kept, at(4)) && watches.is_dead(place, &kept, at(5)));
 }
 
 #[test]

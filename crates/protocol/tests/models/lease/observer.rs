@@ -82,6 +82,7 @@ pub(crate) fn watched(place: EntryLocation, mark: Mark, rules: &Rules) -> (Entry
         lease,
         renewed_at: None,
         since: None,
+        kept_until: None,
         address: None,
         unknown: Unknown::default(),
     };

@@ -400,6 +400,7 @@ fn nobody() -> entry::Entry {
         lease: SPAN,
         renewed_at: None,
         since: None,
+        kept_until: None,
         address: None,
         unknown: entry::Unknown::default(),
     }
