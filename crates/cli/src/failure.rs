@@ -13,6 +13,8 @@ pub(crate) const UNFIT: u8 = 1;
 pub(crate) const MISUSE: u8 = 64;
 pub(crate) const UNAVAILABLE: u8 = 69;
 pub(crate) const INTERNAL: u8 = 70;
+/// Processes of a command could not be ended, and run without its lock.
+pub(crate) const UNENDED: u8 = 71;
 pub(crate) const IO: u8 = 74;
 pub(crate) const NOT_GRANTED: u8 = 75;
 pub(crate) const LOST: u8 = 76;

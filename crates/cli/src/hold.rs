@@ -14,13 +14,14 @@ use crate::args::Run;
 use crate::args::commands::{Hold, Holder};
 use crate::failure::Failure;
 use crate::output;
+use crate::process_tree::THIS_PROGRAM;
 use crate::run;
 use crate::run::turn::{LOCK, TICKET, TICKETS};
 use crate::signals;
 
 pub(crate) fn hold(options: Hold) -> Result<ExitCode, Failure> {
     let form = options.json.then_some("--json");
-    let command = ["/proc/self/exe", "holder"].into_iter().chain(form);
+    let command = [THIS_PROGRAM, "holder"].into_iter().chain(form);
     run::run(Run {
         claim: options.claim,
         kill_after: None,

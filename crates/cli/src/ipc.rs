@@ -34,8 +34,12 @@ pub(crate) struct Deadline {
 }
 
 /// Tells `fairlock run` what the supervisor has seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
+    /// The supervisor has all that it needs to end a command.
+    Ready,
+    /// The supervisor lacks something, and ends.
+    Unfit(String),
     /// The supervisor gave a place up because `fairlock run` was stopped: the command was not started.
     GivenUp,
     /// The command runs under this process number, and was not there before this moment.
@@ -44,6 +48,8 @@ pub(crate) enum Report {
     Failed(i32),
     /// The command was stopped, as by SIGSTOP.
     Stopped,
+    /// A signal that asks the command to end cannot be passed on to it.
+    Unreachable,
     /// The supervisor is ending the command, because the lease ends.
     Ending,
     Exited(i32),
@@ -96,10 +102,13 @@ impl FromStr for Order {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Report::Ready => f.write_str("ready"),
+            Report::Unfit(why) => write!(f, "unfit {}", json(why)?),
             Report::GivenUp => f.write_str("given-up"),
             Report::Started(pid, at) => write!(f, "started {pid} {}", at.as_nanos()),
             Report::Failed(reason) => write!(f, "failed {reason}"),
             Report::Stopped => f.write_str("stopped"),
+            Report::Unreachable => f.write_str("unreachable"),
             Report::Ending => f.write_str("ending"),
             Report::Exited(code) => write!(f, "exited {code}"),
             Report::Killed(signal) => write!(f, "killed {signal}"),
@@ -111,12 +120,19 @@ impl FromStr for Report {
     type Err = Garbled;
 
     fn from_str(line: &str) -> Result<Self, Garbled> {
+        if let Some(why) = line.strip_prefix("unfit ") {
+            return serde_json::from_str(why)
+                .map(Report::Unfit)
+                .map_err(|_| Garbled);
+        }
         let words: Vec<_> = line.split(' ').collect();
         match words[..] {
+            ["ready"] => Ok(Report::Ready),
             ["given-up"] => Ok(Report::GivenUp),
             ["started", pid, at] => Ok(Report::Started(parsed(pid)?, nanos(at)?)),
             ["failed", reason] => Ok(Report::Failed(parsed(reason)?)),
             ["stopped"] => Ok(Report::Stopped),
+            ["unreachable"] => Ok(Report::Unreachable),
             ["ending"] => Ok(Report::Ending),
             ["exited", code] => Ok(Report::Exited(parsed(code)?)),
             ["killed", signal] => Ok(Report::Killed(parsed(signal)?)),
@@ -185,10 +201,13 @@ mod tests {
             assert_eq!(line.parse(), Ok(order));
         }
         let reports = [
+            Report::Ready,
+            Report::Unfit("line\n of \"it\"".into()),
             Report::GivenUp,
             Report::Started(1, Duration::from_nanos(7)),
             Report::Failed(2),
             Report::Stopped,
+            Report::Unreachable,
             Report::Ending,
             Report::Exited(3),
             Report::Killed(9),
@@ -215,7 +234,7 @@ mod tests {
         ] {
             assert_eq!(line.parse::<Order>(), Err(Garbled), "{line}");
         }
-        for line in ["", "started", "exited x", "stopped 1"] {
+        for line in ["", "unfit", "unfit a", "started", "exited x", "stopped 1"] {
             assert_eq!(line.parse::<Report>(), Err(Garbled), "{line}");
         }
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::process::getgid;
@@ -12,6 +12,7 @@ use signal_hook::consts::{
     SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU,
     SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
 };
+use signal_hook::flag;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::iterator::{Signals, SignalsInfo};
 use signal_hook::low_level::siginfo::Cause;
@@ -34,6 +35,11 @@ impl Caught {
     /// Whether the terminal sent it, for a key.
     pub(crate) fn is_key(self, number: i32) -> bool {
         self.number == number && self.sender.is_none()
+    }
+
+    /// Whether it asks a program to end.
+    pub(crate) fn is_ending(self) -> bool {
+        ENDINGS.contains(&self.number)
     }
 
     /// Whether the command, in the same group, has received it too.
@@ -62,7 +68,13 @@ pub(crate) fn catch() -> Result<mpsc::UnboundedReceiver<Caught>, Failure> {
     let failed = |error| Failure::internal(format!("cannot catch signals: {error}"));
     let mut signals = SignalsInfo::<WithOrigin>::new(unignored(&PASSED)).map_err(failed)?;
     let (tell, told) = mpsc::unbounded_channel();
+    let deaf = Deaf::default();
+    for number in unignored(&ENDINGS) {
+        let ends = flag::register_conditional_default(number, Arc::clone(&deaf.0));
+        ends.map_err(failed)?;
+    }
     let catch = move || {
+        let _deaf = deaf;
         for origin in signals.forever() {
             let caught = Caught {
                 number: origin.signal,
@@ -80,6 +92,16 @@ pub(crate) fn catch() -> Result<mpsc::UnboundedReceiver<Caught>, Failure> {
     };
     std::thread::Builder::new().spawn(catch).map_err(failed)?;
     Ok(told)
+}
+
+/// Is set when the thread that catches signals panics. From then on those that ask this process to end do so at once.
+#[derive(Default)]
+struct Deaf(Arc<AtomicBool>);
+
+impl Drop for Deaf {
+    fn drop(&mut self) {
+        self.0.store(std::thread::panicking(), Ordering::SeqCst);
+    }
 }
 
 /// Signals that ask a program to end.
@@ -106,7 +128,7 @@ pub(crate) fn endings() -> Result<mpsc::UnboundedReceiver<i32>, Failure> {
 pub(crate) fn shrug_off() -> Result<(), Failure> {
     for number in unignored(&SHRUGGED_OFF) {
         let unread = Arc::new(AtomicBool::new(false));
-        let caught = signal_hook::flag::register(number, unread);
+        let caught = flag::register(number, unread);
         caught.map_err(|error| Failure::internal(format!("cannot catch signals: {error}")))?;
     }
     Ok(())

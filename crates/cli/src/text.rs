@@ -1,5 +1,7 @@
 //! Text from other programs, made safe to show at a terminal.
 
+use std::ffi::OsString;
+
 /// Escapes what does not print. Names come from a table that many may write, and must neither move the cursor nor break a line.
 pub(crate) fn shown(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -10,6 +12,14 @@ pub(crate) fn shown(text: &str) -> String {
         }
     }
     shown
+}
+
+/// The name of the program that a command line runs.
+pub(crate) fn program(command: &[OsString]) -> String {
+    let program = command.first();
+    program.map_or(String::new(), |program| {
+        program.to_string_lossy().into_owned()
+    })
 }
 
 /// Whether a character prints. It is tested after another character, because an accent follows the character that carries it. Quotes and

@@ -184,7 +184,8 @@ exclude each other.
 Exit codes: those of the command, 128 + n if signal n ended it, 126 if it cannot be run, 127 if \
 there is no such command; 75 if the lock was not granted (or --conflict-exit-code), 76 if it was \
 lost and the command was ended (or --lost-exit-code), 64 for a wrong command line, 69 if the table \
-cannot be used, 70 if fairlock itself cannot go on, as when its supervisor was killed.
+cannot be used, 70 if fairlock itself cannot go on, as when its supervisor was killed, 71 if \
+processes of the command cannot be ended.
 
 Examples:
   fairlock run backup -- pg_dump -f /backup/db.sql mydb

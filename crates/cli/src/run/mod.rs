@@ -131,12 +131,20 @@ async fn turn(
     };
     // The time spent in the entrance counts as part of the wait.
     let held_up = now().saturating_sub(came);
-    let mut supervisor_handle = SupervisorHandle::start(&options)?;
+    let mut supervisor_handle = match supervised(&options, &mut signals).await {
+        Ok(handle) => handle,
+        Err(ended) => return ended,
+    };
     let mut asked = None;
     // Each iteration but the last ended because the user stopped this process while it waited.
-    let (locks, holds, begun) = loop {
+    let (locks, holds, mut begun) = loop {
         let began = now();
-        let locks = match opened(&options, held_up, &mut signals).await {
+        let opened = match opened(&options, held_up, &mut signals).await {
+            // The supervisor has prepared itself meanwhile.
+            Ok(locks) => supervisor_handle.ready(&mut signals).await.map(|()| locks),
+            over => over,
+        };
+        let locks = match opened {
             Ok(locks) => locks,
             Err(over) => {
                 // A stopped process must not keep the next command from starting.
@@ -188,9 +196,22 @@ async fn turn(
             return ended;
         }
     };
-    let report = begun.report;
+    let report = begun.report.take();
     let turn = Turn::new(&options, holds, begun, (signals, supervisor_handle));
     turn.run(report, locks).await
+}
+
+/// Starts the supervisor. Each iteration but the last ended because the user stopped this process meanwhile.
+async fn supervised(
+    options: &Run,
+    signals: &mut UnboundedReceiver<Caught>,
+) -> Result<SupervisorHandle, Result<Ended, Failure>> {
+    loop {
+        match SupervisorHandle::start(options, signals).await {
+            Ok(handle) => return Ok(handle),
+            Err(over) => after(over, signals).map_or(Ok(()), Err)?,
+        }
+    }
 }
 
 /// How this process ends after the wait has ended. Returns `None` if the process was stopped and then continued, so that it waits again.
@@ -334,7 +355,10 @@ async fn wait(
                 let said = "the supervisor was killed, so the wait was ended";
                 return Err(Over::Refused(Failure::internal(said)));
             },
-            Some(caught) = signals.recv() => stop_waiting(caught)?,
+            caught = signals.recv() => match caught {
+                Some(caught) => stop_waiting(caught)?,
+                None => return Err(Over::Refused(Failure::internal("signals cannot be caught any more"))),
+            },
             _ = tick.tick() => {
                 picture.tick();
                 is_there()?;

@@ -15,21 +15,22 @@ use rustix::io::Errno;
 use rustix::net::{
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, send, sendmsg, shutdown,
 };
-use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process, set_child_subreaper};
-use tokio::sync::mpsc;
+use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::interval;
 
+use super::{Over, stop_waiting};
 use crate::args::Run;
 use crate::failure::Failure;
 use crate::ipc::{Order, Report};
-use crate::process_tree;
-use crate::signals;
+use crate::process_tree::{self, THIS_PROGRAM};
+use crate::signals::{self, Caught};
 
-/// How often `begin` checks that the supervisor, whose answer it awaits, is not stopped.
+/// How often who awaits an answer of the supervisor checks that it is neither stopped nor gone.
 const WAKES: Duration = Duration::from_millis(100);
 
 /// What the supervisor answered to the order to start the command.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) enum Answer {
     /// It gave a place up, because this process was stopped. The command was not started.
     GivenUp,
@@ -42,6 +43,7 @@ pub(super) struct SupervisorHandle {
     line: Line,
     pub(super) reports: mpsc::UnboundedReceiver<Report>,
     process: Child,
+    is_ready: bool,
 }
 
 /// Sends orders to the supervisor. Cheap to clone.
@@ -58,27 +60,82 @@ impl Line {
 }
 
 impl SupervisorHandle {
-    /// Starts the supervisor, which watches over this process from now on.
-    pub(super) fn start(options: &Run) -> Result<SupervisorHandle, Failure> {
-        let failed = |error| Failure::internal(format!("cannot start the supervisor: {error}"));
+    /// Starts the supervisor, which watches over this process from now on. A signal can end the wait for its start.
+    pub(super) async fn start(
+        options: &Run,
+        signals: &mut mpsc::UnboundedReceiver<Caught>,
+    ) -> Result<SupervisorHandle, Over> {
+        let failed = |error| {
+            let without = match std::fs::symlink_metadata(THIS_PROGRAM) {
+                Ok(_) => "",
+                Err(_) => " without /proc",
+            };
+            let text = format!("cannot start the supervisor{without}: {error}");
+            Over::Refused(Failure::internal(text))
+        };
         // If the supervisor is killed, the command must be among the descendants of this process.
         set_child_subreaper(Some(getpid())).map_err(|error| failed(error.into()))?;
         let (control, theirs) = UnixStream::pair().map_err(failed)?;
-        let mut command = supervisor(options);
-        let process = signals::ignoring_nothing_more(&mut command)
-            .process_group(0)
-            .stdin(OwnedFd::from(theirs))
-            .stdout(Stdio::null())
-            .spawn();
-        // Dropping the command closes this process's copy of the supervisor's end of the socket. Only the supervisor's own copy is left.
-        drop(command);
-        let process = process.map_err(failed)?;
+        let mut starting = spawn(supervisor(options), theirs).map_err(failed)?;
+        // Each iteration but the last is a signal that changes nothing.
+        let process = loop {
+            tokio::select! {
+                biased;
+                process = &mut starting => break process,
+                Some(caught) = signals.recv() => stop_waiting(caught)?,
+            }
+        };
+        let gone = |_| Err(std::io::ErrorKind::Interrupted.into());
+        let process = process.unwrap_or_else(gone).map_err(failed)?;
         let reports = listen(control.try_clone().map_err(failed)?).map_err(failed)?;
         Ok(SupervisorHandle {
             line: Line(Arc::new(control)),
             reports,
             process,
+            is_ready: false,
         })
+    }
+
+    /// Waits until the supervisor has all that it needs to end a command. Fails if it lacks something, if it is gone, or if this process
+    /// lacks what it needs to end a command without it. A signal can end the wait.
+    pub(super) async fn ready(
+        &mut self,
+        signals: &mut mpsc::UnboundedReceiver<Caught>,
+    ) -> Result<(), Over> {
+        let refused = |failure| Err(Over::Refused(failure));
+        let (mut tick, mut has_ended) = (interval(WAKES), false);
+        // Each iteration but the last is a signal that changes nothing, or a check.
+        while !self.is_ready {
+            tokio::select! {
+                biased;
+                report = self.reports.recv() => match report {
+                    Some(Report::Unfit(why)) => return refused(Failure::internal(why)),
+                    Some(_) => {
+                        process_tree::test_means(Pid::from_child(&self.process)).or_else(refused)?;
+                        self.is_ready = true;
+                    }
+                    None => return refused(self.not_ready()),
+                },
+                Some(caught) = signals.recv() => stop_waiting(caught)?,
+                _ = tick.tick() => match self.process.try_wait() {
+                    Ok(None) => self.wake(),
+                    // Its last report may still be on its way. That the socket closes is not certain.
+                    Ok(Some(_)) | Err(_) if !has_ended => has_ended = true,
+                    Ok(Some(_)) | Err(_) => return refused(self.not_ready()),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn not_ready(&mut self) -> Failure {
+        let how = match self.process.try_wait() {
+            Ok(Some(status)) => format!(" ({status})"),
+            Ok(None) | Err(_) => String::new(),
+        };
+        Failure::internal(format!(
+            "the supervisor has ended before it was ready{how}, so no lock was asked for"
+        ))
     }
 
     pub(super) fn line(&self) -> Line {
@@ -135,15 +192,24 @@ impl SupervisorHandle {
     pub(super) fn dismiss(mut self) {
         self.tell(&Order::Places(Vec::new()));
         self.wake();
-        let _ = shutdown(&*self.line.0, Shutdown::Write);
+        if shutdown(&*self.line.0, Shutdown::Write).is_err() {
+            self.kill();
+        }
         let _ = self.process.wait();
+    }
+
+    /// Kills the supervisor, unless it has ended.
+    pub(super) fn kill(&mut self) {
+        if matches!(self.process.try_wait(), Ok(None)) {
+            let _ = process_tree::signal_child(Pid::from_child(&self.process), Signal::KILL);
+        }
     }
 }
 
 /// The command line of the supervisor, which is this same program.
 fn supervisor(options: &Run) -> Command {
-    let mut supervisor = Command::new("/proc/self/exe");
-    let group = getpgrp().as_raw_pid().to_string();
+    let mut supervisor = Command::new(THIS_PROGRAM);
+    let group = process_tree::own_group().to_string();
     supervisor
         .arg0("fairlock")
         .args(["supervisor", "--group", &group])
@@ -153,8 +219,27 @@ fn supervisor(options: &Run) -> Command {
     supervisor
 }
 
+/// Starts the supervisor in a thread: a start whose outcome cannot be read takes as long as the program that was started.
+fn spawn(
+    mut command: Command,
+    theirs: UnixStream,
+) -> std::io::Result<oneshot::Receiver<std::io::Result<Child>>> {
+    let (tell, told) = oneshot::channel();
+    std::thread::Builder::new().spawn(move || {
+        let process = signals::ignoring_nothing_more(&mut command)
+            .process_group(0)
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::null())
+            .spawn();
+        // Closes this process's copy of the supervisor's end of the socket. Only the supervisor's own copy is left.
+        drop(command);
+        tell.send(process)
+    })?;
+    Ok(told)
+}
+
 fn not_started() -> Failure {
-    Failure::internal("the supervisor was killed, so the command was not started")
+    Failure::internal("the supervisor was not reached, so the command was not started")
 }
 
 /// Sends the orders, with standard input and output for the command. Returns `false` if the supervisor must read other orders first.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use fairlock::{
     Error, HeldLocks, LockClient, LockGuard, LockLost, LossReason, Ticket, YieldRequest,
 };
-use rustix::process::{Pid, Signal, getpgid, getpgrp};
+use rustix::process::{Pid, Signal, getpgid};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -21,12 +21,13 @@ use super::holds::{Holds, quoted};
 use super::supervisor_handle::{Answer, SupervisorHandle};
 use super::{Ended, PARTING, heard, nesting, stop};
 use crate::args::Run;
-use crate::failure::{Failure, INTERNAL, LOST, killed_by, say};
+use crate::failure::{Failure, INTERNAL, LOST, UNENDED, killed_by, say};
 use crate::ipc::{Deadline, Order, Report, now};
 use crate::local_file::Known;
 use crate::location::Location;
-use crate::process_tree;
+use crate::process_tree::{self, killing::Killing};
 use crate::signals::Caught;
+use crate::text::program;
 
 /// The time from SIGTERM to SIGKILL if the lock is already lost: another client may hold the lock at any moment.
 const AT_ONCE: Duration = Duration::from_millis(250);
@@ -79,6 +80,8 @@ pub(super) struct Turn {
     is_interrupted: bool,
     /// Since when the command is stopped, without a shell that could continue it.
     stopped: Option<Duration>,
+    /// This process was told to end, and could not pass that on.
+    is_to_end: bool,
 }
 
 /// A lock that was lost.
@@ -170,7 +173,7 @@ impl Turn {
         let beat = (claim.shortest_hold() / 40).min(Duration::from_millis(250));
         Turn {
             lock: claim.lock.clone(),
-            program: program(options),
+            program: program(&options.command),
             supervisor_handle,
             told: begun.deadline.kill,
             tick: interval(beat),
@@ -192,6 +195,7 @@ impl Turn {
             is_ended: false,
             is_interrupted: false,
             stopped: None,
+            is_to_end: false,
         }
     }
 
@@ -202,7 +206,11 @@ impl Turn {
     ) -> Result<Ended, Failure> {
         let end = self.watch(first).await;
         match end {
-            End::Unguarded => self.end_unguarded().await,
+            End::Unguarded => {
+                if let Some(trouble) = self.end_unguarded().await {
+                    return self.abandon(&trouble, locks).await;
+                }
+            }
             End::Killed(SIGINT) => self.is_interrupted = self.was_interrupted().await,
             _ => {}
         }
@@ -224,7 +232,11 @@ impl Turn {
                 report = self.supervisor_handle.reports.recv() => if let Some(end) = self.note(report) {
                     return end;
                 },
-                Some(caught) = self.signals.recv() => self.hear(caught).await,
+                caught = self.signals.recv() => match caught {
+                    Some(caught) => self.hear(caught).await,
+                    // It could not be ended any more.
+                    None => return End::Unguarded,
+                },
                 _ = self.tick.tick() => {
                     self.note_the_time();
                     self.tell_the_deadline();
@@ -254,8 +266,12 @@ impl Turn {
             }
             Some(Report::Ending) => self.is_ended = true,
             Some(Report::Stopped) => self.stop_too(),
-            // This report is about the time before the command started.
-            Some(Report::GivenUp) => {}
+            Some(Report::Unreachable) => {
+                self.is_to_end = true;
+                return Some(End::Unguarded);
+            }
+            // These reports are about the time before the command started.
+            Some(Report::Ready | Report::Unfit(_) | Report::GivenUp) => {}
         }
         None
     }
@@ -273,7 +289,7 @@ impl Turn {
         } = lost;
         let why = match (&reason, self.stood_still) {
             (LossReason::Expired, Some(span)) => {
-                format!("its lease ran out while fairlock was stopped for {span:.1?}")
+                format!("its lease ran out while fairlock {}", did_not_run(span))
             }
             (LossReason::Unreachable { cause }, _) => {
                 let explained = self.location.explained(cause);
@@ -364,7 +380,10 @@ impl Turn {
                 format!("it was held for as long as --max-hold {longest:?} allows")
             }
             (Some(span), _) => {
-                format!("its lease was ending, because fairlock was stopped for {span:.1?}")
+                format!(
+                    "its lease was ending, because fairlock {}",
+                    did_not_run(span)
+                )
             }
             (None, Some(since)) => {
                 let span = now().saturating_sub(since);
@@ -474,7 +493,7 @@ impl Turn {
         let terminal = ends.find_map(|end| Some((end, tcgetpgrp(end).ok()?)));
         let group = Pid::from_raw(self.pid).and_then(|command| getpgid(Some(command)).ok());
         if let (Some((terminal, holds_it)), Some(group)) = (terminal, group)
-            && holds_it == getpgrp()
+            && holds_it.as_raw_pid() == process_tree::own_group()
         {
             // The command may have been killed since, and then needs no terminal.
             let _ = tcsetpgrp(terminal, group);
@@ -493,20 +512,42 @@ impl Turn {
     }
 
     /// Ends the command without the supervisor. Either the supervisor was killed, and the command is now a child of this process; or the
-    /// supervisor is stopped, and is killed too.
-    async fn end_unguarded(&mut self) {
+    /// supervisor does not do its work, and is killed too. Returns why processes are left, if this process was told to end and cannot end
+    /// them.
+    async fn end_unguarded(&mut self) -> Option<String> {
         process_tree::signal(Signal::TERM);
         process_tree::signal(Signal::CONT);
         let deadline = deadline(&self.holds, self.lease, self.kill_after);
         let kill = deadline.kill.min(now() + self.kill_after);
-        while !process_tree::members().is_empty() && now() < kill {
+        while process_tree::members().map_or(true, |members| !members.is_empty()) && now() < kill {
             sleep(Duration::from_millis(10)).await;
         }
-        process_tree::kill();
+        self.supervisor_handle.kill();
+        let mut killing = Killing::of(self.program.clone());
+        // The loop ends with the processes, or when a signal has asked for the end and the attempts do not succeed.
         while process_tree::has_children() {
-            sleep(Duration::from_millis(10)).await;
-            process_tree::kill();
+            killing.go_on();
+            if self.is_to_end && killing.is_stuck() {
+                return Some(killing.trouble().to_owned());
+            }
+            tokio::select! {
+                biased;
+                Some(caught) = self.signals.recv() => self.is_to_end |= caught.is_ending(),
+                () = sleep(killing.until_next()) => {}
+            }
         }
+        None
+    }
+
+    /// Ends this process, though processes of the command are left. The lock is not released: the next waits for the lease to end.
+    async fn abandon(self, trouble: &str, locks: LockClient) -> Result<Ended, Failure> {
+        let names = quoted(self.holds.guards().iter().map(LockGuard::name));
+        locks.shutdown(HeldLocks::Keep, PARTING).await;
+        let program = self.program;
+        Err(Failure::new(
+            UNENDED,
+            format!("`{program}` still runs, and others may have its lock {names} soon: {trouble}"),
+        ))
     }
 
     async fn conclude(mut self, end: End, locks: LockClient) -> Result<Ended, Failure> {
@@ -557,7 +598,9 @@ impl Turn {
             End::Failed(reason) => Err(cannot_run(&program, reason)),
             End::Unguarded => Err(Failure::new(
                 INTERNAL,
-                format!("the supervisor of {names} was killed, so the turn was ended"),
+                format!(
+                    "the supervisor of {names} was killed or could not do its work, so its turn was ended"
+                ),
             )),
         }
     }
@@ -624,11 +667,9 @@ fn chain(error: &Error) -> String {
         .join(": ")
 }
 
-fn program(options: &Run) -> String {
-    let program = options.command.first();
-    program.map_or(String::new(), |program| {
-        program.to_string_lossy().into_owned()
-    })
+/// A process that was not given a processor cannot tell why.
+fn did_not_run(span: Duration) -> String {
+    format!("did not run for {span:.1?} (it was stopped, or had no processor)")
 }
 
 /// The failure of a command that cannot be run, with the exit code that a shell uses.

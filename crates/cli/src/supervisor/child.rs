@@ -10,9 +10,10 @@ use std::process::Command;
 
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, setpgid, setsid, wait};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, setpgid, setsid, wait};
 
 use crate::ipc::Report;
+use crate::process_tree;
 use crate::signals;
 
 /// Standard input and output of the command.
@@ -68,6 +69,8 @@ pub(super) struct Child {
     pub(super) end: Option<Report>,
     /// Neither the command nor anything that it started is left.
     pub(super) is_childless: bool,
+    /// The kernel would not say what has changed. It tells of each change once only.
+    pub(super) is_to_be_asked_again: bool,
 }
 
 impl Child {
@@ -106,6 +109,7 @@ impl Child {
             pid: pid.ok_or(ErrorKind::NotFound)?,
             end: None,
             is_childless: false,
+            is_to_be_asked_again: false,
         })
     }
 
@@ -113,11 +117,12 @@ impl Child {
         self.pid.as_raw_pid()
     }
 
-    /// Signals the command. Its number stays its own until it is reaped, and only this process reaps it.
-    pub(super) fn signal(&self, signal: Signal) {
-        if self.end.is_none() {
-            // The signal fails if the command is dead, or runs as another user.
-            let _ = kill_process(self.pid, signal);
+    /// Signals the command. Its number stays its own until it is reaped, and only this process reaps it. Fails if the command runs as
+    /// another user.
+    pub(super) fn signal(&self, signal: Signal) -> std::result::Result<(), Errno> {
+        match self.end {
+            None => process_tree::signal_child(self.pid, signal),
+            Some(_) => Ok(()),
         }
     }
 
@@ -126,6 +131,7 @@ impl Child {
     pub(super) fn reap(&mut self) -> Option<News> {
         let mut news = None;
         let changes = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
+        self.is_to_be_asked_again = false;
         loop {
             match wait(changes) {
                 Ok(Some((pid, status))) if pid == self.pid => {
@@ -133,8 +139,9 @@ impl Child {
                 }
                 Ok(Some(_)) | Err(Errno::INTR) => {}
                 Ok(None) => return news,
-                Err(_) => {
-                    self.is_childless = true;
+                Err(error) => {
+                    self.is_childless = error == Errno::CHILD;
+                    self.is_to_be_asked_again = !self.is_childless;
                     return news;
                 }
             }
@@ -150,6 +157,6 @@ impl Child {
         }
         let exited = status.exit_status().map(Report::Exited);
         self.end = exited.or(status.terminating_signal().map(Report::Killed));
-        self.end.map(|_| News::Ended)
+        self.end.as_ref().map(|_| News::Ended)
     }
 }

@@ -17,18 +17,20 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process, set_child_subreaper};
+use rustix::thread::nanosleep;
 use signal_hook::consts::SIGCHLD;
 
 use crate::args::Supervisor;
-use crate::failure::Failure;
+use crate::failure::{Failure, INTERNAL};
 use crate::ipc::{Deadline, Order, Report, now};
-use crate::process_tree;
+use crate::process_tree::{self, killing::Killing};
 use crate::signals;
+use crate::text::program;
 use child::{Child, Files, News};
 use place::Standing;
 use timer::Timer;
 
-/// How often killed processes are checked until they are dead.
+/// How soon something is tried again that did not succeed, and how often a command that must end is checked.
 const AGAIN: Duration = Duration::from_millis(20);
 /// How often the supervisor checks whether `fairlock run` is stopped while it waits.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -37,27 +39,18 @@ pub(crate) fn guard(options: Supervisor) -> Result<ExitCode, Failure> {
     let run = |error| Failure::internal(format!("the supervisor cannot run: {error}"));
     // The supervisor is started through `/proc/self/exe`, whose name would be shown otherwise.
     let _ = rustix::thread::set_name(c"fairlock");
-    signals::shrug_off()?;
-    set_child_subreaper(Some(getpid())).map_err(|error| run(error.into()))?;
-    let parent = getppid();
-    let (wakes, woken) = UnixStream::pair().map_err(run)?;
-    signal_hook::low_level::pipe::register(SIGCHLD, wakes).map_err(run)?;
-    woken.set_nonblocking(true).map_err(run)?;
-    let mut watch = Watch {
-        control: child::take_line().map_err(run)?,
-        parent,
-        is_alone: false,
-        woken,
-        timer: Timer::new().map_err(run)?,
-        deadline: None,
-        heard: Vec::new(),
-        files: None,
-        standing: Standing::default(),
-        child: None,
-        is_stopped: false,
-        phase: Phase::Waiting,
-        options,
+    let mut control = child::take_line().map_err(run)?;
+    let watch = control.try_clone().map_err(run);
+    let mut watch = match watch.and_then(|line| Watch::over(options, line)) {
+        Ok(watch) => watch,
+        Err(failure) => {
+            let why = Report::Unfit(failure.text().to_owned());
+            return tell(&mut control, &why)
+                .map_or(Err(failure), |()| Ok(ExitCode::from(INTERNAL)));
+        }
     };
+    tell(&mut control, &Report::Ready).map_err(run)?;
+    drop(control);
     watch.run().map_err(run)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -71,7 +64,7 @@ enum Phase {
     Guarding,
     /// All processes of the command were told to end. Any that are left at `kill` are killed.
     Ending { kill: Duration },
-    /// All processes of the command were killed, and may take a moment to die.
+    /// All processes of the command are being killed, and may take a moment to die.
     Killing,
     /// The command has ended, or could not be run.
     Over,
@@ -99,15 +92,52 @@ struct Watch {
     /// The command is stopped, and `fairlock run` may have stopped along with it.
     is_stopped: bool,
     phase: Phase,
+    killing: Killing,
     options: Supervisor,
 }
 
 impl Watch {
+    /// Prepares all that the supervisor needs later, and tries it. So what is missing is known before there is a command to end.
+    fn over(options: Supervisor, control: UnixStream) -> Result<Watch, Failure> {
+        let run = |error| Failure::internal(format!("the supervisor cannot run: {error}"));
+        signals::shrug_off()?;
+        set_child_subreaper(Some(getpid())).map_err(|error| run(error.into()))?;
+        process_tree::test_means(getpid())?;
+        match child::receive(&control, &mut [0]) {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(run(error)),
+            // No orders come before the supervisor is ready.
+            Ok(_) | Err(_) => {}
+        }
+        let (wakes, woken) = UnixStream::pair().map_err(run)?;
+        signal_hook::low_level::pipe::register(SIGCHLD, wakes).map_err(run)?;
+        woken.set_nonblocking(true).map_err(run)?;
+        let timer = Timer::new().map_err(run)?;
+        timer.set(now()).map_err(run)?;
+        let events = &mut [PollFd::new(&timer, PollFlags::IN)];
+        poll(events, Some(&timespec(AGAIN))).map_err(|error| run(error.into()))?;
+        Ok(Watch {
+            control,
+            parent: getppid(),
+            is_alone: false,
+            woken,
+            timer,
+            deadline: None,
+            heard: Vec::new(),
+            files: None,
+            standing: Standing::default(),
+            child: None,
+            is_stopped: false,
+            phase: Phase::Waiting,
+            killing: Killing::of(program(&options.command)),
+            options,
+        })
+    }
+
     /// Runs until `fairlock run` has ended, and not before the command has ended. A command that must end is killed at the deadline, with
     /// everything that it started, and so ends a moment after the deadline at the latest.
     fn run(&mut self) -> std::io::Result<()> {
         loop {
-            self.wait()?;
+            self.wait();
             self.listen()?;
             self.look_after_children();
             self.mind_the_time()?;
@@ -133,7 +163,7 @@ impl Watch {
     }
 
     /// Waits until an order comes, a child changes, or the time has come.
-    fn wait(&self) -> std::io::Result<()> {
+    fn wait(&self) {
         let mut events = vec![PollFd::new(&self.woken, PollFlags::IN)];
         // In other phases an expired timer would always be ready.
         if matches!(self.phase, Phase::Guarding | Phase::Ending { .. }) {
@@ -143,19 +173,22 @@ impl Watch {
         if !self.is_alone {
             events.push(PollFd::new(&self.control, PollFlags::IN));
         }
+        let child = self.child.as_ref();
         let at_most = match self.phase {
-            Phase::Ending { .. } | Phase::Killing => Some(AGAIN),
+            _ if child.is_some_and(|child| child.is_to_be_asked_again) => Some(AGAIN),
+            Phase::Ending { .. } => Some(AGAIN),
+            Phase::Killing => Some(self.killing.until_next()),
             Phase::Waiting if self.standing.is_somewhere() => Some(POLL_INTERVAL),
             Phase::Guarding if self.is_stopped => Some(POLL_INTERVAL),
             Phase::Waiting | Phase::Guarding | Phase::Over => None,
         };
-        let at_most = at_most.map(|span| Timespec {
-            tv_sec: 0,
-            tv_nsec: span.subsec_nanos().into(),
-        });
+        let at_most = at_most.map(timespec);
         match poll(&mut events, at_most.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            // What it would have told is found out without it, only later.
+            Err(_) => {
+                let _ = nanosleep(&timespec(AGAIN));
+            }
         }
     }
 
@@ -204,7 +237,7 @@ impl Watch {
             // `fairlock run` keeps its own copies of the files, and waits again.
             Order::Start { .. } if self.standing.is_given_up() => {
                 self.files = None;
-                self.tell(Report::GivenUp);
+                self.tell(&Report::GivenUp);
                 Ok(())
             }
             Order::Start {
@@ -221,10 +254,13 @@ impl Watch {
             }
             Order::Signal(number) => {
                 if let (Some(child), Some(signal)) = (&self.child, Signal::from_named_raw(number)) {
-                    child.signal(signal);
-                    // A stopped command would not handle the signal.
+                    let sent = child.signal(signal);
                     if process_tree::ENDING.contains(&signal) {
-                        child.signal(Signal::CONT);
+                        // A stopped command would not handle the signal.
+                        match sent.and_then(|()| child.signal(Signal::CONT)) {
+                            Ok(()) => {}
+                            Err(_) => self.tell(&Report::Unreachable),
+                        }
                     }
                 }
                 Ok(())
@@ -243,7 +279,7 @@ impl Watch {
         };
         if now() >= deadline.term {
             // This process did not run for so long that another client may hold the lock by now. `fairlock run` waits again.
-            self.tell(Report::GivenUp);
+            self.tell(&Report::GivenUp);
             return Ok(());
         }
         let Supervisor { command, group, .. } = &self.options;
@@ -251,13 +287,13 @@ impl Watch {
         let at = now();
         match Child::start(command, environment, *group, files) {
             Ok(child) => {
-                self.tell(Report::Started(child.pid(), at));
+                self.tell(&Report::Started(child.pid(), at));
                 (self.child, self.phase) = (Some(child), Phase::Guarding);
                 self.deadline = Some(deadline);
                 self.set_timer()
             }
             Err(error) => {
-                self.tell(Report::Failed(error.raw_os_error().unwrap_or(0)));
+                self.tell(&Report::Failed(error.raw_os_error().unwrap_or(0)));
                 self.phase = Phase::Over;
                 Ok(())
             }
@@ -288,7 +324,7 @@ impl Watch {
             }
             Phase::Waiting | Phase::Killing | Phase::Over => return Ok(()),
         }
-        self.tell(Report::Ending);
+        self.tell(&Report::Ending);
         process_tree::signal(Signal::TERM);
         process_tree::signal(Signal::CONT);
         self.phase = Phase::Ending { kill };
@@ -300,14 +336,23 @@ impl Watch {
             (Phase::Guarding, Some(deadline)) if now() >= deadline.term => self.end(deadline.kill),
             (Phase::Ending { kill }, _) if now() >= kill => {
                 self.phase = Phase::Killing;
-                process_tree::kill();
+                self.killing = Killing::of(program(&self.options.command));
+                self.kill();
                 Ok(())
             }
             (Phase::Killing, _) => {
-                process_tree::kill();
+                self.kill();
                 Ok(())
             }
             _ => Ok(()),
+        }
+    }
+
+    /// The command itself is killed whether or not it can be found.
+    fn kill(&mut self) {
+        self.killing.go_on();
+        if let Some(child) = &self.child {
+            let _ = child.signal(Signal::KILL);
         }
     }
 
@@ -329,7 +374,7 @@ impl Watch {
         match child.reap() {
             Some(News::Stopped) => {
                 self.is_stopped = true;
-                self.tell(Report::Stopped);
+                self.tell(&Report::Stopped);
             }
             Some(News::Continued) => {
                 self.is_stopped = false;
@@ -365,14 +410,26 @@ impl Watch {
     }
 
     fn tell_the_end(&mut self) {
-        if let Some(end) = self.child.as_ref().and_then(|child| child.end) {
-            self.tell(end);
+        if let Some(end) = self.child.as_ref().and_then(|child| child.end.clone()) {
+            self.tell(&end);
         }
     }
 
     /// Sends a report. It is lost if `fairlock run` is gone.
-    fn tell(&mut self, report: Report) {
-        let _ = self.control.write_all(format!("{report}\n").as_bytes());
+    fn tell(&mut self, report: &Report) {
+        let _ = tell(&mut self.control, report);
+    }
+}
+
+fn tell(control: &mut UnixStream, report: &Report) -> std::io::Result<()> {
+    control.write_all(format!("{report}\n").as_bytes())
+}
+
+/// A span as the kernel takes it.
+fn timespec(span: Duration) -> Timespec {
+    Timespec {
+        tv_sec: span.as_secs().cast_signed(),
+        tv_nsec: span.subsec_nanos().into(),
     }
 }
 

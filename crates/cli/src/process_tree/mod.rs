@@ -3,13 +3,20 @@
 //! Their common ancestor finds them: it is a child subreaper (`PR_SET_CHILD_SUBREAPER`), so the kernel gives it the children of parents
 //! that end. No process can leave its tree.
 
+pub(crate) mod killing;
+
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
+use std::io;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal, wait,
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, getppid, kill_process, pidfd_open,
+    pidfd_send_signal, wait,
 };
+
+use crate::failure::Failure;
 
 /// A process. Its start time tells it from a later process with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +43,41 @@ impl Stat {
     }
 }
 
-/// Returns all descendants of this process that are not dead.
-pub(crate) fn members() -> Vec<Member> {
-    let all = processes();
+/// Tries everything by which this process finds, signals and reaps its descendants, on this process itself or on a child. A process that
+/// lacks any of it could not end a command.
+pub(crate) fn test_means(on: Pid) -> Result<(), Failure> {
+    let fails = |what: &str, error: io::Error| {
+        let text =
+            format!("cannot watch over a command, so no lock was asked for: {what}: {error}");
+        Failure::internal(text)
+    };
+    let parent = if on == getpid() {
+        getppid()
+    } else {
+        Some(getpid())
+    };
+    let tested = found(on.as_raw_pid()).and_then(|stat| match stat.parent {
+        found if shows_own_namespace() && found == parent.map_or(0, Pid::as_raw_pid) => {
+            Ok(stat.started)
+        }
+        _ => Err(foreign()),
+    });
+    let started = tested.map_err(|error| fails("processes cannot be found in /proc", error))?;
+    // The signal has no effect on a process that runs.
+    let sent = Member { pid: on, started }.signal(Signal::CONT);
+    sent.map_err(|error| fails("processes cannot be signalled", error.into()))?;
+    match wait(WaitOptions::NOHANG) {
+        Ok(_) | Err(Errno::CHILD | Errno::INTR) => Ok(()),
+        Err(error) => Err(fails("processes cannot be waited for", error.into())),
+    }
+}
+
+/// This program, to be started once more.
+pub(crate) const THIS_PROGRAM: &str = "/proc/self/exe";
+
+/// Returns all descendants of this process that are not dead. Fails if it does not find its own process where it looks for others.
+pub(crate) fn members() -> io::Result<Vec<Member>> {
+    let all = processes()?;
     let mut found = vec![getpid().as_raw_pid()];
     let mut members = Vec::new();
     // The loop ends because each iteration adds the children of one more process, and a process has one parent.
@@ -53,7 +92,7 @@ pub(crate) fn members() -> Vec<Member> {
             }
         }
     }
-    members
+    Ok(members)
 }
 
 /// Signals that ask a process to end, and that are passed on to the command.
@@ -77,37 +116,24 @@ fn pending(status: &str) -> impl Iterator<Item = i32> {
 
 /// Whether the process is a descendant of this one.
 pub(crate) fn is_member(pid: i32) -> bool {
-    let members = members();
-    members.iter().any(|member| member.pid.as_raw_pid() == pid)
+    let mut members = members().into_iter().flatten();
+    members.any(|member| member.pid.as_raw_pid() == pid)
 }
 
-/// Signals all descendants. Returns whether there were any.
-pub(crate) fn signal(signal: Signal) -> bool {
-    let members = members();
-    members.iter().for_each(|member| member.signal(signal));
-    !members.is_empty()
-}
-
-/// Kills all descendants. Returns whether there were any. They are stopped first, because a stopped process starts no others. The next
-/// round finds what it started before. The rounds end when one finds no new process.
-pub(crate) fn kill() -> bool {
-    let mut stopped = Vec::new();
-    loop {
-        let members = members();
-        let new: Vec<_> = members
-            .into_iter()
-            .filter(|member| !stopped.contains(member))
-            .collect();
-        if new.is_empty() {
-            break;
-        }
-        new.iter().for_each(|member| member.signal(Signal::STOP));
-        stopped.extend(new);
+/// Signals all descendants that can be found and signalled.
+pub(crate) fn signal(signal: Signal) {
+    for member in members().into_iter().flatten() {
+        let _ = member.signal(signal);
     }
-    stopped
-        .iter()
-        .for_each(|member| member.signal(Signal::KILL));
-    !stopped.is_empty()
+}
+
+/// Signals a child that this process alone reaps, and has not: its number is its own until then.
+pub(crate) fn signal_child(child: Pid, signal: Signal) -> Result<(), Errno> {
+    match kill_process(child, signal) {
+        Ok(()) | Err(Errno::SRCH) => Ok(()),
+        Err(_) => pidfd_open(child, PidfdFlags::empty())
+            .and_then(|handle| pidfd_send_signal(&handle, signal)),
+    }
 }
 
 /// Whether this process has any descendant at all. Reading `/proc` may miss one while another takes its place: the children of a process
@@ -116,8 +142,9 @@ pub(crate) fn has_children() -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {
             Ok(Some(_)) | Err(Errno::INTR) => {}
-            Ok(None) => return true,
-            Err(_) => return false,
+            Err(Errno::CHILD) => return false,
+            // An error says nothing of children.
+            Ok(None) | Err(_) => return true,
         }
     }
 }
@@ -125,7 +152,7 @@ pub(crate) fn has_children() -> bool {
 /// Whether a shell with job control watches this process's group: some process in the group has a parent in another group of the same
 /// session. The kernel calls a group without such a parent orphaned, and the terminal's stop signals do not stop it.
 pub(crate) fn has_job_control() -> bool {
-    let all = processes();
+    let all = processes().unwrap_or_default();
     let Some(own) = all.get(&getpid().as_raw_pid()) else {
         return false;
     };
@@ -136,22 +163,34 @@ pub(crate) fn has_job_control() -> bool {
     })
 }
 
+/// The process group of this process, or 0 if that is one of another PID namespace, which has no number here.
+pub(crate) fn own_group() -> i32 {
+    stat(getpid().as_raw_pid()).map_or(0, |stat| stat.group)
+}
+
 /// Whether a process is stopped, as by SIGSTOP.
 pub(crate) fn is_stopped(pid: i32) -> bool {
     stat(pid).is_some_and(|stat| stat.state == b'T')
 }
 
 impl Member {
-    /// Signals through a handle on the process, because another process may have its number by now.
-    fn signal(&self, signal: Signal) {
-        let Ok(handle) = pidfd_open(self.pid, PidfdFlags::empty()) else {
-            return;
-        };
+    /// Signals through a handle on the process, because another process may have its number by now. A sandbox may refuse handles. Then the
+    /// start time, which is read just before, tells that the number is still its own.
+    fn signal(&self, signal: Signal) -> Result<(), Errno> {
+        let handle = pidfd_open(self.pid, PidfdFlags::empty());
         let now = stat(self.pid.as_raw_pid());
-        if now.is_some_and(|stat| stat.started == self.started) {
-            // The process has ended meanwhile, or belongs to another user and only root may signal it.
-            let _ = pidfd_send_signal(&handle, signal);
+        let is_same = now.is_some_and(|stat| stat.started == self.started);
+        if !is_same || matches!(handle, Err(Errno::SRCH)) {
+            return Ok(());
         }
+        let sent = match handle.and_then(|handle| pidfd_send_signal(&handle, signal)) {
+            Ok(()) | Err(Errno::SRCH) => return Ok(()),
+            Err(_) => kill_process(self.pid, signal),
+        };
+        sent.or_else(|error| match error {
+            Errno::SRCH => Ok(()),
+            error => Err(error),
+        })
     }
 }
 
@@ -160,10 +199,42 @@ fn member(pid: i32, stat: &Stat) -> Option<Member> {
     Pid::from_raw(pid).map(|pid| Member { pid, started })
 }
 
-fn processes() -> BTreeMap<i32, Stat> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter_map(|pid| Some((pid, stat(pid)?))).collect()
+/// All processes that can be seen. Fails if this one is not among them.
+fn processes() -> io::Result<BTreeMap<i32, Stat>> {
+    let stats = pids()?
+        .into_iter()
+        .filter_map(|pid| Some((pid, stat(pid)?)));
+    let seen: BTreeMap<_, _> = stats.collect();
+    let own = getpid().as_raw_pid();
+    match seen.contains_key(&own) {
+        true => Ok(seen),
+        false => Err(found(own).map_or_else(|error| error, |_| foreign())),
+    }
+}
+
+fn pids() -> io::Result<Vec<i32>> {
+    let names = fs::read_dir("/proc")?.map(|entry| entry.map(|entry| entry.file_name()));
+    let names: Vec<_> = names.collect::<io::Result<_>>()?;
+    let number = |name: &OsString| name.to_str()?.parse().ok();
+    Ok(names.iter().filter_map(number).collect())
+}
+
+/// Finds one process as `processes` finds them.
+fn found(pid: i32) -> io::Result<Stat> {
+    let is_listed = pids()?.contains(&pid);
+    let text = fs::read(format!("/proc/{pid}/stat"))?;
+    parse(&text).filter(|_| is_listed).ok_or_else(foreign)
+}
+
+/// Whether `/proc` is that of this process's PID namespace. Elsewhere a process has a number in each namespace from that of `/proc` on.
+fn shows_own_namespace() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    numbers.is_none_or(|numbers| numbers.split_whitespace().count() == 1)
+}
+
+fn foreign() -> io::Error {
+    io::Error::other("it shows the processes of another PID namespace, or none")
 }
 
 fn stat(pid: i32) -> Option<Stat> {
