@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::thread::ClientThread;
-use crate::error::{Error, Invalid, LockLost};
+use crate::error::{Error, Invalid, LockLost, LossReason};
 use crate::fencing::Fence;
 use crate::guard;
 use crate::lease_lock::Lease;
@@ -98,7 +98,15 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn check(&self) -> Result<(), LockLost> {
-        self.guard.loss().map_or(Ok(()), Err)
+        self.loss().map_or(Ok(()), Err)
+    }
+
+    /// A process that was forked from the client's has none of its threads, so nothing tells it whether the lock is still held.
+    fn loss(&self) -> Option<LockLost> {
+        match self.thread.check_process() {
+            Ok(()) => self.guard.loss(),
+            Err(_) => Some(self.guard.lost_by(LossReason::NoRuntime)),
+        }
     }
 
     /// Returns whether the lock is still held, as far as can be known without a request.
@@ -113,7 +121,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn is_held(&self) -> bool {
-        self.guard.is_held()
+        self.loss().is_none()
     }
 
     /// Returns how long this hold may still be trusted if no renewal succeeds from now on. Zero once it is lost.

@@ -41,6 +41,11 @@
 //! A process that ends by `std::process::exit` or a signal, or that keeps a handle in a `static`, drops no handle. Call
 //! [`LockClient::shutdown`] before.
 //!
+//! # Forks
+//!
+//! A process that is forked off has none of the program's threads. There each call returns [`Closed::NoRuntime`](crate::Closed::NoRuntime),
+//! and each guard counts as lost. Fork, or become a daemon, before you build the client.
+//!
 //! # Async code
 //!
 //! A blocking call would stop all tasks of the runtime thread that makes it. In a task or a future that tokio polls, each blocking call

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::thread::ClientThread;
-use crate::error::{Error, LockLost};
+use crate::error::{Error, LockLost, LossReason};
 use crate::guard;
 use crate::multi_lock;
 use crate::run::RunOutcome;
@@ -214,7 +214,11 @@ impl MultiLockGuard {
     /// # }
     /// ```
     pub fn check(&self) -> Result<(), LockLost> {
-        let mut losses = self.guards().iter().filter_map(guard::LockGuard::loss);
+        let is_here = self.thread.check_process().is_ok();
+        let mut losses = self.guards().iter().filter_map(|guard| match is_here {
+            true => guard.loss(),
+            false => Some(guard.lost_by(LossReason::NoRuntime)),
+        });
         losses.next().map_or(Ok(()), Err)
     }
 

@@ -3,6 +3,8 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::mem;
+use std::process;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -12,7 +14,7 @@ use tokio::sync::oneshot;
 
 use super::context;
 use crate::client::{LockClient, LockClientBuilder};
-use crate::error::{Error, Invalid};
+use crate::error::{Closed, Error, Invalid};
 
 /// How long the end of the thread waits for work that no runtime can stop, such as a lookup of a host's name.
 const LOOKUPS: Duration = Duration::from_secs(1);
@@ -23,6 +25,8 @@ pub(super) struct ClientThread(Arc<Inner>);
 
 struct Inner {
     handle: Handle,
+    /// The process of the thread. A process that was forked from it has copies of the handles, and no such thread.
+    process: u32,
     ends: Option<Ends>,
 }
 
@@ -54,7 +58,12 @@ impl ClientThread {
             client: Some(client),
         };
         let ends = Some(ends);
-        Ok(ClientThread(Arc::new(Inner { handle, ends })))
+        let process = process::id();
+        Ok(ClientThread(Arc::new(Inner {
+            handle,
+            process,
+            ends,
+        })))
     }
 
     /// Builds the client, whose background work then runs in this thread.
@@ -72,8 +81,17 @@ impl ClientThread {
     /// Polls a future in the calling thread. Its connections and timers are those of the client's thread.
     pub(super) fn block_on<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
         context::check()?;
+        self.check_process()?;
         let _inside = self.0.handle.enter();
         Ok(pollster::block_on(work))
+    }
+
+    /// Refuses a process in which no thread would wake the caller.
+    pub(super) fn check_process(&self) -> Result<(), Error> {
+        match self.0.process == process::id() {
+            true => Ok(()),
+            false => Err(Error::ShutDown(Closed::NoRuntime)),
+        }
     }
 }
 
@@ -110,6 +128,10 @@ impl Drop for Owned {
 impl Drop for Inner {
     fn drop(&mut self) {
         let Some(ends) = self.ends.take() else { return };
+        if self.process != process::id() {
+            // The thread is not here to be waited for, and it may have had locks of the runtime when this process was forked.
+            return mem::forget(ends);
+        }
         drop((ends.last_handle, ends.client));
         // Async code must not wait, nor must the thread wait for itself, where an observer may drop the last handle. The thread ends as well
         // if no other thread waits for it.
@@ -118,5 +140,22 @@ impl Drop for Inner {
             // An error would be a panic of the thread, which runs no code of the caller's but in tasks.
             let _ = ends.thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_was_forked_is_refused_and_waits_for_no_thread() {
+        fairlock_testkit::blocking(|| {
+            let mut thread = ClientThread::start().unwrap();
+            Arc::get_mut(&mut thread.0).unwrap().process = 0;
+            let refused = thread.block_on(std::future::pending::<()>());
+            assert!(matches!(refused, Err(Error::ShutDown(Closed::NoRuntime))));
+            // The thread ends with no handle that the forked process drops, so a drop that waits does not return.
+            drop(thread);
+        });
     }
 }
