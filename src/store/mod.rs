@@ -27,7 +27,7 @@ mod scan;
 mod stamp;
 mod unreachable;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -72,6 +72,8 @@ const DATE_SOON: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     client: Client,
+    /// Clients with more time for each request, by how many times as much: each may have connections of its own.
+    patient: Arc<Mutex<BTreeMap<u32, Client>>>,
     config: Config,
     server: ServerClock,
     backoff: Arc<Mutex<ThrottleBackoff>>,
@@ -164,6 +166,7 @@ impl Store {
         let conf = conf.interceptor(capacity::Meter::new(config.clock.clone()));
         Store {
             client: Client::from_conf(conf.build()),
+            patient: Arc::default(),
             config,
             server,
             backoff: Arc::default(),
@@ -174,14 +177,14 @@ impl Store {
 
     /// The same store with `factor` times the time-out, for a caller whose requests turned out to be too slow.
     pub(crate) fn with_more_time(&self, factor: u32) -> Self {
-        let timeout = self.config.request_timeout.saturating_mul(factor);
-        let conf = self
-            .client
-            .config()
-            .to_builder()
-            .timeout_config(timeouts(timeout));
+        let mut patient = self.patient.lock().unwrap_or_else(PoisonError::into_inner);
+        let client = patient.entry(factor).or_insert_with(|| {
+            let timeout = self.config.request_timeout.saturating_mul(factor);
+            let conf = self.client.config().to_builder();
+            Client::from_conf(conf.timeout_config(timeouts(timeout)).build())
+        });
         Store {
-            client: Client::from_conf(conf.build()),
+            client: client.clone(),
             ..self.clone()
         }
     }
@@ -516,4 +519,28 @@ fn broken_answer(verb: &'static str, what: &'static str) -> Failure {
 /// The failure for a lease that nobody renews: it ends by DynamoDB's clock, which the answers do not tell.
 pub(crate) fn dateless(verb: &'static str) -> Failure {
     broken_answer(verb, "its answers have no `Date`, and leases end by it")
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::config::BehaviorVersion;
+
+    use super::*;
+    use crate::config::Settings;
+
+    /// By the SDK's default a client has connections of its own, and loads credentials of its own.
+    #[test]
+    fn requests_with_more_time_go_through_one_client() {
+        fairlock_testkit::virtual_time(async {
+            let dynamodb = aws_sdk_dynamodb::Config::builder();
+            let dynamodb = dynamodb.behavior_version(BehaviorVersion::latest());
+            let config = Config::try_from(Settings::default()).unwrap();
+            let store = Store::new(&Client::from_conf(dynamodb.build()), config);
+            let of = |store: &Store| std::ptr::from_ref(store.client.config());
+            let (slow, again) = (store.with_more_time(2), store.with_more_time(2));
+            assert_eq!(of(&slow), of(&again));
+            assert_ne!(of(&slow), of(&store.with_more_time(4)));
+            assert_ne!(of(&slow), of(&store));
+        });
+    }
 }
