@@ -194,5 +194,9 @@ pub(crate) fn by_server_clock(config: &Config, entry: &Entry, now: Option<Server
 /// Whether the newest ticket was drawn so long ago, by DynamoDB's own clock, that no row of it can be under way.
 pub(crate) fn gaps_are_over(config: &Config, item: &LockItem, now: Option<ServerTime>) -> bool {
     let join_timeout = item.join_timeout(config.join_timeout);
-    lease::is_past(item.drawn_at, join_timeout + config.allowance, now)
+    lease::is_past(
+        item.drawn_at,
+        join_timeout.saturating_add(config.allowance),
+        now,
+    )
 }

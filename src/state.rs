@@ -398,7 +398,7 @@ impl Participant {
     fn of(entry: &Entry, stage: Stage, now: Option<ServerTime>) -> Self {
         let left = |renewed: ServerTime, now: ServerTime| {
             // The judge's time is behind by a second or two, the grain of dates.
-            let left = (renewed.0 + entry.lease).saturating_sub(now.0);
+            let left = renewed.0.saturating_add(entry.lease).saturating_sub(now.0);
             left.min(entry.lease)
         };
         Participant {
@@ -423,6 +423,9 @@ impl Participant {
     }
 }
 
+/// The last second of the year 9999: not every system has times much beyond it.
+const LATEST: Duration = Duration::from_secs(253_402_300_799);
+
 pub(crate) fn system_time(at: ServerTime) -> SystemTime {
-    SystemTime::UNIX_EPOCH + at.0
+    SystemTime::UNIX_EPOCH + at.0.min(LATEST)
 }

@@ -1,10 +1,9 @@
 //! An outage: DynamoDB does not answer.
 
-use std::time::SystemTime;
-
 use super::ClientInner;
-use crate::state::Outage;
+use crate::state::{Outage, system_time};
 use crate::store::Failure;
+use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::moment::Moment;
 
 /// An outage, as waiting callers are told of it.
@@ -20,7 +19,7 @@ impl Trouble {
         let clock = &inner.store.config().clock;
         let lasts = clock.now().since(since);
         let outage = Outage {
-            since: SystemTime::UNIX_EPOCH + clock.unix().saturating_sub(lasts),
+            since: system_time(ServerTime(clock.unix().saturating_sub(lasts))),
             cause: failure.to_string(),
         };
         Trouble {

@@ -100,7 +100,7 @@ impl Clock {
     #[must_use]
     pub fn ahead(mut self, offset: Duration) -> Self {
         if let Source::Tokio { unix, .. } = &mut self.0 {
-            *unix += offset;
+            *unix = unix.saturating_add(offset);
         }
         self
     }
@@ -130,7 +130,7 @@ impl Clock {
     pub(crate) fn unix(&self) -> Duration {
         match &self.0 {
             Source::System => system_unix(),
-            Source::Tokio { origin, unix, .. } => *unix + origin.elapsed(),
+            Source::Tokio { origin, unix, .. } => unix.saturating_add(origin.elapsed()),
         }
     }
 

@@ -39,7 +39,12 @@ pub struct Lease {
 impl Lease {
     /// Returns `None` if the entry is no lease of this kind, or has no date.
     pub(super) fn of(name: &LockName, entry: &Entry) -> Option<Self> {
-        let expires = in_millis(entry.renewed_at?.0 + lease::believed(entry.lease));
+        let expires = in_millis(
+            entry
+                .renewed_at?
+                .0
+                .saturating_add(lease::believed(entry.lease)),
+        );
         Some(Lease {
             lock: name.lock().to_owned(),
             id: entry.id.clone()?,

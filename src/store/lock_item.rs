@@ -309,7 +309,9 @@ impl Store {
             ServerTime(now.0 - Duration::from_nanos(u64::from(now.0.subsec_nanos() % 1_000_000)));
         // What the client before knew of the time may be more. The owner's margin would grow with a longer lease from an earlier time.
         let now = entry.renewed_at.map_or(now, |renewed| renewed.max(now));
-        let end = entry.renewed_at.map(|renewed| renewed.0 + entry.lease);
+        let end = entry
+            .renewed_at
+            .map(|renewed| renewed.0.saturating_add(entry.lease));
         let left = end.unwrap_or_default().saturating_sub(now.0);
         let write = LockWrite::extend(all_of(name), (at, entry), by.max(left), now);
         self.write_keeping(name, write, self.expiry()).await

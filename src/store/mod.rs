@@ -279,7 +279,7 @@ impl Store {
             return true;
         };
         // An item without an expiry is never deleted.
-        expires_at == 0 || (now + span).as_secs() <= expires_at
+        expires_at == 0 || now.saturating_add(span).as_secs() <= expires_at
     }
 
     /// The time by which items expire: DynamoDB's, and this host's only where answers do not tell the time. Where nothing
@@ -431,7 +431,7 @@ impl Store {
     /// When DynamoDB may delete what is written now. Returns `None` before an answer has told the time.
     fn expiry(&self) -> Option<u64> {
         let now = self.time_of_items()?;
-        Some((now + self.config.idle_retention).as_secs())
+        Some(now.saturating_add(self.config.idle_retention).as_secs())
     }
 
     fn lock_key(&self, name: &LockName) -> Item {

@@ -135,7 +135,13 @@ impl Store {
     /// A client that writes a row has had the answer to a draw, so this host's clock counts only where answers do not tell the
     /// time.
     fn row_expiry(&self) -> u64 {
-        let by_host = || (self.config.clock.unix() + self.config.idle_retention).as_secs();
+        let by_host = || {
+            self.config
+                .clock
+                .unix()
+                .saturating_add(self.config.idle_retention)
+                .as_secs()
+        };
         self.expiry().unwrap_or_else(by_host)
     }
 

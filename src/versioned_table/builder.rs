@@ -183,7 +183,7 @@ impl VersionedTableBuilder {
         let config = Config::try_from(Settings {
             table: self.table,
             // Nothing is leased here: the lease only bounds time-outs and the pauses between requests.
-            lease: defaults.lease.max(self.request_timeout * 6),
+            lease: defaults.lease.max(self.request_timeout.saturating_mul(6)),
             request_timeout: Some(self.request_timeout),
             clock: self.clock,
             random_source: self.random_source,

@@ -72,19 +72,20 @@ impl<F: PartialEq> Seen<F> {
 
     /// Whether this answer tells the time `unix`, give or take `but`.
     fn tells(&self, unix: Duration, but: Duration, now: Moment) -> bool {
-        self.early(now) <= unix + but && unix <= self.late(now) + but
+        self.early(now) <= unix.saturating_add(but) && unix <= self.late(now).saturating_add(but)
     }
 
     /// The time by this answer, late rather than early, whatever this host's clock does within its margin.
     fn late(&self, now: Moment) -> Duration {
         let since = now.since(self.sent);
-        self.date + since + since / DRIFT_DIVISOR
+        let late = since.saturating_add(since / DRIFT_DIVISOR);
+        self.date.saturating_add(late)
     }
 
     /// The time by this answer, early rather than late.
     fn early(&self, now: Moment) -> Duration {
         let since = now.since(self.arrived);
-        self.date + (since - since / DRIFT_DIVISOR)
+        self.date.saturating_add(since - since / DRIFT_DIVISOR)
     }
 }
 
@@ -280,7 +281,7 @@ impl<F: PartialEq + Copy> DateHistory<F> {
     fn young_past_carried_on(&self, now: Moment) -> Option<ServerTime> {
         let (past, then) = self.past?;
         let since = now.since(then);
-        let now = past.0 + (since - since / DRIFT_DIVISOR);
+        let now = past.0.saturating_add(since - since / DRIFT_DIVISOR);
         (since <= YOUNG).then_some(ServerTime(now))
     }
 

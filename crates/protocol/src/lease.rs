@@ -212,9 +212,9 @@ impl LivenessTracker {
 /// unknown. An entry that was given back needs no allowance, and not the grain that a judge subtracts: nobody believes in it.
 pub fn is_over(entry: &Entry, allowance: Duration, now: Option<ServerTime>) -> bool {
     if let Some(until) = entry.kept_until {
-        return now.is_some_and(|now| now.0 + GRAIN >= until.0);
+        return now.is_some_and(|now| now.0.saturating_add(GRAIN) >= until.0);
     }
-    is_past(entry.renewed_at, entry.lease + allowance, now)
+    is_past(entry.renewed_at, entry.lease.saturating_add(allowance), now)
 }
 
 /// Whether `span` has passed since `then` by DynamoDB's own clock.

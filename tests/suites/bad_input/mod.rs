@@ -6,6 +6,7 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
+mod clocks;
 mod told;
 
 use std::collections::HashMap;

@@ -38,5 +38,5 @@ const STAMPS_DIFFER: Duration = Duration::from_secs(2);
 
 /// The newest date that this one may replace.
 pub fn newest(date: ServerTime) -> ServerTime {
-    ServerTime(date.0 + STAMPS_DIFFER)
+    ServerTime(date.0.saturating_add(STAMPS_DIFFER))
 }
