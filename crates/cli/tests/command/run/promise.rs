@@ -265,18 +265,24 @@ fn delete_lock(home: &Path) {
 #[test]
 fn a_command_that_heeds_the_warning_has_its_grace() {
     let home = home();
-    let script = "trap 'echo saved; exit 0' TERM; echo $$ > command; while :; do sleep 0.05; done";
+    let script = "trap 'touch heard' USR1; trap 'echo saved; exit 0' TERM; echo $$ > command;
+        while :; do sleep 0.05; done";
     let running = Running::start(
         home.path(),
         &["--lease", "3s", "--kill-after", "1s"],
         script,
     );
     let command = running.pid_in("command");
+    // What it passes on shows that it watches the command already.
+    running.signal(Signal::USR1);
+    until("a signal", || home.path().join("heard").exists());
     running.signal(Signal::STOP);
     until("the command to end", || !is_alive(command));
     running.signal(Signal::CONT);
     let (code, out, err) = running.end();
     assert_eq!((code, out.as_str()), (76, "saved\n"), "{err}");
+    // It cannot know whether it was stopped or had no processor.
+    assert!(err.contains("fairlock did not run for"), "{err}");
 }
 
 #[test]

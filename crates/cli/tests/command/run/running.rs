@@ -74,11 +74,20 @@ impl Running {
         command.args(["--default-signal", env!("CARGO_BIN_EXE_fairlock")]);
         command.args(run_line(flags, &["sh", "-c", script]));
         command.current_dir(home).stdin(Stdio::null());
+        Running::spawn(&mut command, home)
+    }
+
+    /// Starts what executes `fairlock run`.
+    pub(crate) fn spawn(command: &mut Command, home: &Path) -> Running {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Running {
             process: command.process_group(0).spawn().unwrap(),
             home: home.to_owned(),
         }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        !is_alive(self.pid())
     }
 
     /// Returns the process number as soon as the script has written it to a file of that name.
