@@ -86,11 +86,11 @@ fn with_each_call_refused(ending: Ending) {
     assert!(tried >= VITAL.len(), "{tried}");
 }
 
-/// Without a command there is a reason, but for one that stood still until the signal.
+/// Without a command there is a reason, but for one that stood still until the signal, or that died of one before `main`.
 fn check(refusal: &str, trial: &Trial) {
     if !trial.has_run {
         assert_ne!(trial.code, 0, "{refusal}: {trial:?}");
-        let may_be_silent = trial.code == 143 || refusal.starts_with("inject=write:");
+        let may_be_silent = trial.code > 128 || refusal.starts_with("inject=write:");
         assert!(
             may_be_silent || !trial.err.is_empty(),
             "{refusal}: {trial:?}"
