@@ -48,6 +48,7 @@ mod multi_lock;
 mod network;
 mod no_wait;
 mod notify;
+mod operators;
 mod optimistic;
 mod order;
 mod pace;

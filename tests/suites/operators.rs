@@ -1,0 +1,100 @@
+//! Requests of operators beside other requests: each is heard, and no late copy of one takes back what came since.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a helper of a test that cannot go on has failed the test; a caller's task, not the client's"
+)]
+
+use std::time::Duration;
+
+use fairlock::embedded::Fault;
+use fairlock::{BreakOutcome, DeleteOutcome, LossReason, ResizeOutcome};
+use fairlock_testkit::lab::{Host, Lab, acquire, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Longer than a heartbeat.
+const A_WHILE: Duration = Duration::from_secs(11);
+const LATE_COPY: Fault = Fault::Duplicate {
+    after: Duration::from_secs(4),
+};
+
+/// Asks the holder of lock `a`.
+async fn ask(ops: &Host, reason: &str) {
+    assert_eq!(ops.locks.ask_to_yield("a", reason).await.unwrap(), 1);
+}
+
+async fn breaks(ops: &Host, reason: &str) {
+    let seen = ops.locks.fair_lock("a").unwrap().inspect().await.unwrap();
+    let seen = seen.holder.unwrap();
+    let broken = ops.locks.break_hold("a", &seen, reason).await.unwrap();
+    assert!(matches!(broken, BreakOutcome::Broken { .. }));
+}
+
+#[test]
+fn a_request_that_any_answer_shows_wakes_whoever_waits_for_it() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, ops) = (lab.host(), lab.host());
+        let guard = acquire(&one).await;
+        ask(&ops, "please").await;
+        let asked = tokio::spawn(guard.asked_to_yield());
+        lab.settle().await;
+        assert!(!asked.is_finished() && guard.yield_requested().is_none());
+        guard.set_data("x").await.unwrap();
+        lab.settle().await;
+        assert!(asked.is_finished() && guard.yield_requested().is_some());
+    });
+}
+
+#[test]
+fn a_late_copy_of_a_break_is_no_newer_break() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two, three, ops) = (lab.host(), lab.host(), lab.host(), lab.host());
+        let _first = acquire(&one).await;
+        let next = waits(&lab, &two).await;
+        meets(&ops.network, "break", 1, LATE_COPY);
+        breaks(&ops, "first").await;
+        let next = next.await.unwrap();
+        let last = waits(&lab, &three).await;
+        breaks(&ops, "second").await;
+        let told = next.lost().await.reason;
+        let second = |reason: &str| reason == "second";
+        assert!(
+            matches!(&told, LossReason::Broken { reason, .. } if second(reason)),
+            "{told}"
+        );
+        lab.wait(A_WHILE).await;
+        assert!(last.await.unwrap().is_held());
+    });
+}
+
+#[test]
+fn a_late_copy_of_a_resize_or_of_a_deletion_changes_nothing_that_came_since() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, ops) = (lab.host(), lab.host());
+        let five = one.locks.semaphore("s", 5).unwrap();
+        let _permit = five.try_acquire().await.unwrap().unwrap();
+        meets(&ops.network, "change the permits", 1, LATE_COPY);
+        for (to, before) in [(3, 5), (4, 3)] {
+            let resized = ops.locks.resize("s", to).await.unwrap();
+            let ResizeOutcome::Resized { before: was, .. } = resized else {
+                unreachable!("{resized:?}")
+            };
+            assert_eq!(was, before);
+        }
+        acquire(&one).await.release().await.unwrap();
+        lab.wait(90 * SECOND).await;
+        let resized = ops.locks.resize("s", 4).await.unwrap();
+        assert!(matches!(resized, ResizeOutcome::Resized { before: 4, .. }));
+        meets(&ops.network, "remove lock", 1, LATE_COPY);
+        let deleted = ops.locks.delete_lock("a").await.unwrap();
+        assert_eq!(deleted, DeleteOutcome::Deleted);
+        acquire(&one).await.release().await.unwrap();
+        lab.wait(A_WHILE).await;
+        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+    });
+}
