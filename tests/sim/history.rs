@@ -71,6 +71,10 @@ pub(crate) enum Event {
         lock: String,
         permits: u64,
     },
+    /// An operator deletes the lock if it is idle, from the first of two such events to the second.
+    MayBeDeleted {
+        lock: String,
+    },
     /// An operator asks the holders to give way, with a reason that no other request has.
     AsksToYield {
         lock: String,
@@ -243,9 +247,10 @@ pub(crate) fn story(events: &[(Duration, Event)]) -> String {
             host, lock, ticket, ..
         } => Some(format!("{at:?}: host {host} has {lock} with {ticket}\n")),
         Event::Mischief(what) => Some(format!("{at:?}: {what}\n")),
-        Event::Broken { .. } | Event::Spared { .. } | Event::Resizes { .. } => {
-            Some(format!("{at:?}: {event:?}\n"))
-        }
+        Event::Broken { .. }
+        | Event::Spared { .. }
+        | Event::Resizes { .. }
+        | Event::MayBeDeleted { .. } => Some(format!("{at:?}: {event:?}\n")),
         _ => None,
     });
     queues.collect()

@@ -32,6 +32,7 @@ mod operator;
 mod oracles;
 mod plan;
 mod provoke;
+mod rare;
 mod register;
 mod report;
 mod run;
@@ -65,7 +66,7 @@ fn the_promises_hold_of_every_seed() {
         seeds::seeds(graded(SEEDS)),
         Trial::Plain,
         |seed, run, violations| {
-            report.add(seed, &run);
+            report.add(&run);
             let problem = if !violations.is_empty() {
                 let story = history::story(&run.events);
                 let broken = violations.iter().map(|broken| format!("{broken}\n"));
@@ -86,6 +87,26 @@ fn the_promises_hold_of_every_seed() {
     let missing = report.missing();
     assert!(missing.is_empty(), "never happened: {missing:?}");
     assert!(!report.is_tame(), "too few kinds of faults in too many");
+}
+
+/// Within how many seeds of a plan that is bent towards it something rare happens. Most of it does in the first.
+const RARE: u64 = 40;
+
+#[test]
+fn what_is_rare_happens_in_plans_that_are_bent_towards_it() {
+    for rare in rare::ALL {
+        let (trial, report) = (Trial::Rare(rare), Report::default());
+        let missing = || report.missing_of(rare.events());
+        seeds::each(seeds::within(RARE), trial, |seed, run, violations| {
+            let replay = seeds::replay(seed, trial);
+            assert!(violations.is_empty(), "{violations:#?}\n{replay}");
+            report.add(&run);
+            !missing().is_empty()
+        });
+        println!("{rare:?}: {report}");
+        let is_missing = !missing().is_empty() && seeds::replayed().is_none();
+        assert!(!is_missing, "never happened: {:?}", missing());
+    }
 }
 
 /// Seeds that once failed because of a fault of the product, which has been repaired.

@@ -137,7 +137,31 @@ async fn resize(world: &World, locks: &LockClient, lock: &str, rng: &mut Rng) {
 }
 
 async fn delete(world: &World, locks: &LockClient, lock: &str) {
+    let _noted = Deletes::begin(world, lock);
     if let Ok(DeleteOutcome::Deleted) = locks.delete_lock(lock).await {
         world.tally.fault("deleted");
+    }
+}
+
+/// Notes when a deletion begins and when it ends, answered or not: no data that was left by then is certain to be there.
+struct Deletes<'a>(&'a World, &'a str);
+
+impl<'a> Deletes<'a> {
+    fn begin(world: &'a World, lock: &'a str) -> Self {
+        let deletes = Deletes(world, lock);
+        deletes.note();
+        deletes
+    }
+
+    fn note(&self) {
+        let Deletes(world, lock) = self;
+        let lock = (*lock).to_owned();
+        world.history.note(Event::MayBeDeleted { lock });
+    }
+}
+
+impl Drop for Deletes<'_> {
+    fn drop(&mut self) {
+        self.note();
     }
 }

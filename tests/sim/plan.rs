@@ -237,7 +237,7 @@ impl Plan {
 
     /// Makes turns at one lock long and leases short. Its two hosts often cannot renew, so holds are lost while other callers of the same
     /// place wait behind them.
-    fn lose_holds(&mut self) {
+    pub(crate) fn lose_holds(&mut self) {
         self.mischief = vec![Kind::Freeze, Kind::Crash, Kind::CutOff, Kind::Freeze];
         self.hosts.truncate(2);
         self.long_turns = 1;

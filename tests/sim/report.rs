@@ -1,4 +1,4 @@
-//! The figures of many seeds together.
+//! What happened in runs, and how often: in one, and in many seeds together.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,9 +9,8 @@ use crate::batches::{self, FATES};
 use crate::faults::KINDS;
 use crate::history::{End, Event};
 use crate::operator;
-use crate::oracles::bounds::Compared;
 use crate::oracles::{asked, bounds, newest, passed};
-use crate::plan::Plan;
+use crate::rare::{self, Rare};
 use crate::run::Run;
 
 /// Faults of hosts and tables.
@@ -32,66 +31,97 @@ const HOST_FAULTS: [&str; 14] = [
     "part dropped",
 ];
 
+/// What happened, and how often. It names what did not happen, too.
+pub(crate) type Happened = BTreeMap<&'static str, u64>;
+
+/// What happened in a run.
+fn happened(run: &Run) -> Happened {
+    let plan = &run.plan;
+    let kinds = KINDS.into_iter().chain(HOST_FAULTS).chain(operator::DONE);
+    let mut happened: Happened = kinds.chain(FATES).map(|kind| (kind, 0)).collect();
+    happened.extend(&run.counts.faults);
+    for fate in batches::fates(&run.events) {
+        *happened.entry(fate).or_default() += 1;
+    }
+    let count =
+        |is: fn(&Event) -> bool| run.events.iter().filter(|(_, event)| is(event)).count() as u64;
+    let bounded = bounds::compared(&run.events);
+    happened.extend([
+        (
+            "waiter compared with a grant",
+            passed::compared(plan, &run.events),
+        ),
+        (
+            "calls of one client compared",
+            asked::compared(plan, &run.events),
+        ),
+        ("several locks had together", batches::together(&run.events)),
+        (
+            "hold brought back by a late copy",
+            newest::revived(&run.events),
+        ),
+        ("notification", run.notifications),
+        ("hold ended by its longest time", bounded.ends),
+        ("hold kept for its shortest time", bounded.shortest),
+        ("grace after a loss", bounded.graces),
+        (
+            "turn",
+            count(|event| matches!(event, Event::Granted { .. })),
+        ),
+        (
+            "data found",
+            count(|event| matches!(event, Event::Found { left: Some(_), .. })),
+        ),
+        (
+            "lease extended",
+            count(|event| matches!(event, Event::Exchanged(exchange) if exchange.verb == "extend")),
+        ),
+        (
+            "write with a check applied",
+            count(|event| matches!(event, Event::Applied(applied) if applied.token.is_some())),
+        ),
+        (
+            "hold lost",
+            count(|event| matches!(event, Event::Ended { how: End::Lost, .. })),
+        ),
+        (
+            "stale write refused",
+            count(|event| {
+                matches!(
+                    event,
+                    Event::Wrote {
+                        accepted: false,
+                        ..
+                    }
+                )
+            }),
+        ),
+    ]);
+    happened
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Report(Mutex<Figures>);
 
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Figures {
     seeds: u64,
     tame: u64,
     requests: u64,
-    turns: u64,
-    lost: u64,
-    refused_writes: u64,
-    compared: u64,
-    in_order: u64,
-    extended: u64,
-    found: u64,
-    checked: u64,
-    together: u64,
-    revived: u64,
-    notifications: u64,
     virtual_time: Duration,
-    faults: BTreeMap<&'static str, u64>,
-    fates: BTreeMap<&'static str, u64>,
-    bounded: Compared,
+    happened: Happened,
 }
 
-/// What happens in every thousand seeds, and perhaps not in four hundred.
-const RARE: [&str; 1] = ["deleted"];
-
 impl Report {
-    pub(crate) fn add(&self, seed: u64, run: &Run) {
-        let plan = Plan::of(seed);
+    pub(crate) fn add(&self, run: &Run) {
+        let happened = happened(run);
         let mut figures = self.0.lock().unwrap();
         figures.seeds += 1;
         figures.tame += u64::from(run.counts.faults.len() < 3);
         figures.requests += run.counts.requests;
-        figures.notifications += run.notifications;
-        figures.compared += passed::compared(&plan, &run.events);
-        figures.revived += newest::revived(&run.events);
-        figures.bounded += bounds::compared(&run.events);
-        figures.together += batches::together(&run.events);
-        figures.in_order += asked::compared(&plan, &run.events);
-        for fate in batches::fates(&run.events) {
-            *figures.fates.entry(fate).or_default() += 1;
-        }
         figures.virtual_time += run.events.last().map_or(Duration::ZERO, |(at, _)| *at);
-        for (_, event) in &run.events {
-            match event {
-                Event::Granted { .. } => figures.turns += 1,
-                Event::Found { left: Some(_), .. } => figures.found += 1,
-                Event::Exchanged(exchange) if exchange.verb == "extend" => figures.extended += 1,
-                Event::Applied(applied) if applied.token.is_some() => figures.checked += 1,
-                Event::Ended { how: End::Lost, .. } => figures.lost += 1,
-                Event::Wrote {
-                    accepted: false, ..
-                } => figures.refused_writes += 1,
-                _ => {}
-            }
-        }
-        for (kind, times) in &run.counts.faults {
-            *figures.faults.entry(kind).or_default() += times;
+        for (what, times) in happened {
+            *figures.happened.entry(what).or_default() += times;
         }
     }
 
@@ -101,67 +131,43 @@ impl Report {
         figures.tame > 1 + figures.seeds / 100
     }
 
-    /// What should happen in every four hundred seeds, and did not.
+    /// What did not happen, though every four hundred seeds bring it about. What is rare has plans of its own.
     pub(crate) fn missing(&self) -> Vec<&'static str> {
-        let figures = self.0.lock().unwrap();
-        if figures.seeds < 400 {
-            return Vec::new();
+        let rare = rare::ALL.map(Rare::events).concat();
+        let missing = self.never(|what| !rare.contains(&what));
+        match self.0.lock().unwrap().seeds {
+            0..400 => Vec::new(),
+            _ => missing,
         }
-        let counted = [
-            ("a timely waiter compared with a grant", figures.compared),
-            ("two calls of one client compared", figures.in_order),
-            ("a lease extended", figures.extended),
-            ("data found", figures.found),
-            ("a write with a check applied", figures.checked),
-            ("several locks had together", figures.together),
-            ("a hold brought back by a late copy", figures.revived),
-            ("a notification", figures.notifications),
-            ("a hold ended by its longest time", figures.bounded.ends),
-            (
-                "a hold kept for its shortest time",
-                figures.bounded.shortest,
-            ),
-            ("a grace after a loss", figures.bounded.graces),
-            ("a hold lost", figures.lost),
-            ("a stale write refused", figures.refused_writes),
-        ];
-        let counted = counted.into_iter().filter(|(_, count)| *count == 0);
-        let kinds = KINDS.into_iter().chain(HOST_FAULTS).chain(operator::DONE);
-        let is_expected = |kind: &&str| figures.seeds >= 1_000 || !RARE.contains(kind);
-        let kinds = kinds.filter(|kind| is_expected(kind) && !figures.faults.contains_key(kind));
-        let fates = FATES
-            .into_iter()
-            .filter(|fate| !figures.fates.contains_key(fate));
-        let counted = counted.map(|(what, _)| what);
-        counted.chain(kinds).chain(fates).collect()
+    }
+
+    /// Which of these did not happen.
+    pub(crate) fn missing_of(&self, all: &[&str]) -> Vec<&'static str> {
+        self.never(|what| all.contains(&what))
+    }
+
+    fn never(&self, is_one: impl Fn(&str) -> bool) -> Vec<&'static str> {
+        let figures = self.0.lock().unwrap();
+        let never = figures.happened.iter();
+        let never = never.filter(|(what, times)| **times == 0 && is_one(what));
+        never.map(|(what, _)| *what).collect()
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let figures = self.0.lock().unwrap();
+        let days = figures.virtual_time.as_secs() / 86_400;
         writeln!(
             f,
-            "{} seeds, {} requests, {} turns ({} lost), {} stale writes refused, {} waiters compared, {} calls compared, {} leases extended, data found {} times, {} writes with a check, {} times several locks, {} holds brought back, {} ended by their longest time, {} kept for their shortest, {} graces, {} days",
-            figures.seeds,
-            figures.requests,
-            figures.turns,
-            figures.lost,
-            figures.refused_writes,
-            figures.compared,
-            figures.in_order,
-            figures.extended,
-            figures.found,
-            figures.checked,
-            figures.together,
-            figures.revived,
-            figures.bounded.ends,
-            figures.bounded.shortest,
-            figures.bounded.graces,
-            figures.virtual_time.as_secs() / 86_400,
+            "{} seeds, {} of them tame, {} requests, {days} days",
+            figures.seeds, figures.tame, figures.requests
         )?;
-        let faults = figures.fates.iter().chain(&figures.faults);
-        let faults: Vec<_> = faults.map(|(kind, n)| format!("{n} {kind}")).collect();
-        write!(f, "{}", faults.join(" · "))
+        let happened: Vec<_> = figures
+            .happened
+            .iter()
+            .map(|(what, n)| format!("{n} {what}"))
+            .collect();
+        write!(f, "{}", happened.join(" · "))
     }
 }

@@ -25,6 +25,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(4 * 3600);
 
 pub(crate) struct Run {
+    pub(crate) plan: Plan,
     pub(crate) events: Vec<(Duration, Event)>,
     pub(crate) counts: Counts,
     /// How many requests were sent while there were faults.
@@ -63,6 +64,7 @@ pub(crate) fn ended(world: &World, counts: Counts, troubled: u64) -> Run {
     let events = world.history.take();
     let digest = digest(&events);
     Run {
+        plan: world.plan.clone(),
         events,
         counts,
         troubled,

@@ -11,6 +11,7 @@ use crate::doom;
 use crate::mutation::Mutation;
 use crate::oracles::{Violation, judge};
 use crate::plan::Plan;
+use crate::rare::Rare;
 use crate::run::{Run, run};
 use fairlock_testkit::datagram_network::PostFaults;
 use fairlock_testkit::lying_notifier::Lie;
@@ -40,8 +41,12 @@ pub(crate) fn is_meant(mutation: Mutation) -> bool {
 
 /// Which seeds to run: as the variables say, or `default` seeds.
 pub(crate) fn seeds(default: u64) -> RangeInclusive<u64> {
-    let begin = number("FAIRLOCK_SIM_FIRST").unwrap_or_default();
-    from(begin, number("FAIRLOCK_SIM_SEEDS").unwrap_or(default))
+    within(number("FAIRLOCK_SIM_SEEDS").unwrap_or(default))
+}
+
+/// `count` seeds from the one with which the variable begins, or the one that is to be run again.
+pub(crate) fn within(count: u64) -> RangeInclusive<u64> {
+    from(number("FAIRLOCK_SIM_FIRST").unwrap_or_default(), count)
 }
 
 /// The first `count` seeds, or the one that is to be run again.
@@ -67,6 +72,8 @@ pub(crate) enum Trial {
     Mutated(Mutation),
     /// All hosts die, and later callers never wait. With a mutation or without.
     Doomed(Option<Mutation>),
+    /// Bent towards what is rare.
+    Rare(Rare),
     /// All hosts notify each other, and hear nothing but this lie, or the lie beside the truth.
     Lied(Lie),
 }
@@ -99,7 +106,14 @@ pub(crate) fn one(seed: u64, trial: Trial) -> (Run, Vec<Violation>) {
             mutation.provoke(&mut plan);
             Some(mutation)
         }
-        Trial::Doomed(mutation) => mutation,
+        Trial::Rare(rare) => {
+            rare.bend(&mut plan);
+            None
+        }
+        Trial::Doomed(mutation) => {
+            doom::bend(&mut plan);
+            mutation
+        }
     };
     let done = match trial {
         Trial::Doomed(_) => runtime.block_on(doom::run(plan.clone(), mutation)),
@@ -142,6 +156,7 @@ pub(crate) fn replay(seed: u64, trial: Trial) -> String {
     let test = match trial {
         Trial::Plain => "the_promises",
         Trial::Bent(_) => "the_plans",
+        Trial::Rare(_) => "what_is_rare",
         Trial::Mutated(_) => "every_planted_mistake",
         Trial::Lied(_) => "lies",
         Trial::Doomed(None) => "who_never_waits",

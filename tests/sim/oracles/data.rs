@@ -34,6 +34,10 @@ pub(super) fn check(events: &Events) -> Result<(), String> {
                 let lock = locks.entry(lock).or_default();
                 lock.left = lock.left.max(Some((*left, *at)));
             }
+            // A deletion is of what its client saw, so it takes no data along that came later.
+            Event::MayBeDeleted { lock } => {
+                locks.entry(lock).or_default().left = None;
+            }
             Event::Found {
                 lock,
                 ticket,
