@@ -1,10 +1,14 @@
 //! Opens a lock client at a `Place`.
 
+use std::time::Duration;
+
 use aws_sdk_dynamodb::Client;
-use fairlock::{Clock, LockClient, LockClientBuilder, TableOptions};
+use fairlock::{Clock, LockClient, LockClientBuilder, RecordWait, TableOptions};
+use tokio::time::sleep;
 
 use crate::cloud;
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
+use crate::ipc::now;
 use crate::local_file::{self, Purpose};
 use crate::location::Location;
 use crate::request_meter::Meter;
@@ -85,14 +89,57 @@ impl Location {
     async fn opened(&self, purpose: Purpose) -> Result<Client, Failure> {
         match &self.local {
             Some(file) => local_file::open(file, purpose).await,
-            None => self.dynamodb().await,
+            None => cloud::connect(self).await,
         }
     }
+}
 
-    async fn dynamodb(&self) -> Result<Client, Failure> {
-        let (client, way) = cloud::connect(self.endpoint_url.as_deref()).await?;
-        self.note_way(way);
-        Ok(client)
+/// The pause before the configuration is read again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Opens again and again where a failure may pass, for as long as the command waits. A command that does not wait tries once, and gives
+/// the configuration its own time. Tells each failure once.
+pub(crate) async fn patiently<T, Fut>(
+    wait: RecordWait,
+    quiet: bool,
+    mut open: impl FnMut() -> Fut + Send,
+) -> Result<T, Failure>
+where
+    T: Send,
+    Fut: Future<Output = Result<T, Failure>> + Send,
+{
+    let began = now();
+    let limit = match wait {
+        RecordWait::NoWait | RecordWait::Timeout(Duration::ZERO) => return open().await,
+        RecordWait::Timeout(span) => span,
+        RecordWait::Infinite => Duration::MAX,
+    };
+    let left = |limit: Duration| limit.saturating_sub(now().saturating_sub(began));
+    let mut last: Option<Failure> = None;
+    // The wait ends it, or a failure that does not pass.
+    loop {
+        let opened = tokio::select! {
+            biased;
+            opened = open() => opened,
+            () = sleep(left(limit)) => Err(last.take().unwrap_or_else(|| {
+                let text = "the AWS configuration and credentials take longer to load than this command may wait";
+                Failure::unavailable(text)
+            })),
+        };
+        let failure = match opened {
+            Ok(opened) => return Ok(opened),
+            Err(failure) => failure,
+        };
+        let pause = AGAIN.min(left(limit.min(failure.passes())));
+        if pause.is_zero() {
+            return Err(failure);
+        }
+        let is_news = last.is_none_or(|last| last.text() != failure.text());
+        if is_news && !quiet {
+            say(&format!("{}; goes on trying", failure.text()));
+        }
+        sleep(pause).await;
+        last = Some(failure);
     }
 }
 

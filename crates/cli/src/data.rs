@@ -11,6 +11,7 @@ use serde::Serialize;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::args::commands::{Data, DataGet, DataTurn};
+use crate::connect::patiently;
 use crate::failure::{Failure, IO, UNFIT, killed_by, say};
 use crate::local_file::Purpose;
 use crate::location::Location;
@@ -114,11 +115,29 @@ fn write(
             "standard input has more than the 64 KB that a lock carries",
         ));
     }
-    if !turn.nested {
-        nesting::check_lock(&turn.lock, location)?;
-    }
+    check_self_wait(turn, location)?;
     let signals = signals::endings()?;
     crate::on_runtime(in_turn(turn, location, bytes, signals))
+}
+
+async fn opened(turn: &DataTurn, location: &Location) -> Result<LockClient, Failure> {
+    let opened = location.client(Purpose::Turn, |builder| {
+        let builder = builder.lease_duration(turn.lease);
+        match &turn.owner {
+            Some(owner) => builder.owner(owner),
+            None => builder,
+        }
+    });
+    let locks = opened.await?;
+    check_self_wait(turn, location)?;
+    Ok(locks)
+}
+
+fn check_self_wait(turn: &DataTurn, location: &Location) -> Result<(), Failure> {
+    match turn.nested {
+        true => Ok(()),
+        false => nesting::check_lock(&turn.lock, location),
+    }
 }
 
 async fn in_turn(
@@ -127,13 +146,7 @@ async fn in_turn(
     bytes: Option<Vec<u8>>,
     mut signals: UnboundedReceiver<i32>,
 ) -> Result<ExitCode, Failure> {
-    let opens = location.client(Purpose::Turn, |builder| {
-        let builder = builder.lease_duration(turn.lease);
-        match &turn.owner {
-            Some(owner) => builder.owner(owner),
-            None => builder,
-        }
-    });
+    let opens = patiently(turn.wait, false, || opened(turn, location));
     let locks = tokio::select! {
         biased;
         Some(number) = signals.recv() => return Ok(ExitCode::from(killed_by(number))),

@@ -127,6 +127,10 @@ fn explain(error: &Error, location: &Location) -> String {
             ..
         } => match answer(source.as_ref()) {
             Some(said) => busy(table, verb, &said, location),
+            None if text.contains("UnknownIssuer") => {
+                let way = location.way_there();
+                format!("{text}: name the certificates to trust in AWS_CA_BUNDLE, or {way}")
+            }
             None => format!("{text}: {}", location.way_there()),
         },
         Error::InvalidItem {

@@ -23,6 +23,8 @@ pub(crate) const LOST: u8 = 76;
 pub(crate) struct Failure {
     pub(crate) code: u8,
     text: String,
+    /// For how long it may be worth trying again.
+    passes: Duration,
 }
 
 impl Failure {
@@ -30,11 +32,27 @@ impl Failure {
         Failure {
             code,
             text: text.into(),
+            passes: Duration::ZERO,
         }
     }
 
     pub(crate) fn with_code(self, code: u8) -> Self {
         Failure { code, ..self }
+    }
+
+    /// The same failure, which may pass within this time.
+    pub(crate) fn passing(self, passes: Duration) -> Self {
+        Failure { passes, ..self }
+    }
+
+    pub(crate) fn passes(&self) -> Duration {
+        self.passes
+    }
+
+    /// The same failure, with what may have caused it.
+    pub(crate) fn because(mut self, cause: &str) -> Self {
+        self.text = format!("{}: {cause}", self.text);
+        self
     }
 
     /// The command line asks for something impossible.

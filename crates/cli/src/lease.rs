@@ -12,6 +12,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::interval;
 
 use crate::args::commands::{Lease, LeaseAcquire, LeaseExtend, LeaseRelease, LeaseShow};
+use crate::connect::patiently;
 use crate::failure::{Failure, IO, UNFIT, killed_by, say};
 use crate::local_file::Purpose;
 use crate::location::Location;
@@ -67,12 +68,14 @@ async fn acquire(
             "--id is a name without line breaks: the text of the lease has it, and is one line",
         ));
     }
-    let opens = options
-        .location
-        .client(Purpose::Turn, |builder| match &options.owner {
-            Some(owner) => builder.owner(owner),
-            None => builder,
-        });
+    let opens = patiently(options.wait, false, || {
+        options
+            .location
+            .client(Purpose::Turn, |builder| match &options.owner {
+                Some(owner) => builder.owner(owner),
+                None => builder,
+            })
+    });
     let locks = tokio::select! {
         biased;
         Some(number) = signals.recv() => return Ok(ExitCode::from(killed_by(number))),

@@ -8,6 +8,7 @@ use clap::Args;
 use fairlock_cli::flags;
 
 use crate::local_file;
+use crate::table_identity::TableIdentity;
 use crate::text::quoted;
 
 const TRUST_OWN_CLOCK: &str = "\
@@ -78,6 +79,9 @@ pub(crate) struct Location {
     /// What the user should check if DynamoDB does not answer. Empty until the client is built.
     #[arg(skip)]
     way: OnceLock<String>,
+
+    #[arg(skip)]
+    identity: OnceLock<TableIdentity>,
 }
 
 impl Location {
@@ -99,18 +103,17 @@ impl Location {
         }
     }
 
-    /// Two commands with the same identity use the same locks, as far as the command line and the environment tell.
-    pub(crate) fn identity(&self) -> String {
-        let variable = |name| std::env::var(name).unwrap_or_default();
-        let location = match (&self.local, &self.endpoint_url) {
-            (Some(file), _) => local_file::real(file).to_string_lossy().into_owned(),
-            (None, Some(url)) => url.clone(),
-            (None, None) => {
-                let names = ["AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION"];
-                names.map(variable).join(" ")
-            }
-        };
-        format!("{location} {} {}", self.table, self.namespace)
+    /// Which table it is. Returns `None` before the client of a table of DynamoDB is built.
+    pub(crate) fn identity(&self) -> Option<TableIdentity> {
+        match &self.local {
+            Some(file) => Some(TableIdentity::in_file((&self.table, &self.namespace), file)),
+            None => self.identity.get().cloned(),
+        }
+    }
+
+    /// Records which table it is.
+    pub(crate) fn note_identity(&self, identity: TableIdentity) {
+        let _ = self.identity.set(identity);
     }
 
     /// Records what the user should check if nothing answers.

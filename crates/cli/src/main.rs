@@ -14,9 +14,12 @@ mod cloud;
 mod command_line;
 mod completions;
 mod connect;
+mod credentials;
 mod data;
 mod demo;
 mod doctor;
+mod endpoint;
+mod environment;
 mod explain;
 mod failure;
 mod hold;
@@ -41,9 +44,11 @@ mod supervisor;
 mod sweep;
 mod table;
 mod table_advice;
+mod table_identity;
 mod text;
 #[cfg(feature = "top")]
 mod top;
+mod trust;
 
 use std::fs::File;
 use std::io::IsTerminal;

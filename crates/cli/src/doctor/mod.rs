@@ -22,7 +22,7 @@ use crate::text::shown;
 
 /// Clocks that differ by less may show the same time: a date has whole seconds, and takes a while to come.
 const AGREED: Duration = Duration::from_secs(2);
-/// AWS may refuse the signatures of a host whose clock is this wrong.
+/// AWS refuses the first signature of each process on a host whose clock is this wrong.
 const REFUSED: Duration = Duration::from_secs(300);
 /// A longer round trip makes turns slow, because each handoff takes some of them.
 const FAR: Duration = Duration::from_millis(100);
@@ -154,18 +154,22 @@ impl Checks<'_> {
         }
         let credentials = cloud.credentials().await;
         match &credentials {
-            Ok(until) => {
-                let (state, text) = credentials_text(*until);
+            Ok(found) => {
+                let (state, text) = credentials_text(found.expiry());
                 self.tell("credentials", state, text)?;
             }
             Err(failure) => self.tell("credentials", State::Problem, failure.text())?,
         }
-        if region.is_err() || credentials.is_err() {
+        let (Ok(_), Ok(credentials)) = (region, credentials) else {
             return Ok(None);
+        };
+        match cloud.client(location, &credentials).await {
+            Ok(client) => Ok(Some(client)),
+            Err(failure) => {
+                self.tell("endpoint", State::Problem, failure.text())?;
+                Ok(None)
+            }
         }
-        let (client, way) = cloud.client();
-        location.note_way(way);
-        Ok(Some(client))
     }
 
     async fn table(&mut self, dynamodb: &Client) -> Result<(), Failure> {
@@ -287,7 +291,7 @@ impl probe::Skew {
         let by_words = output::rounded(by);
         let text = format!(
             "this host's clock is {by_words} {direction} that of the answers: set it by NTP (`timedatectl set-ntp true`): \
-             AWS refuses the signatures of clocks that are minutes off"
+             the SDK corrects its signatures after an answer that refuses one, but certificates and credentials expire by this clock"
         );
         match by < REFUSED {
             true => (State::Warning, text),

@@ -20,6 +20,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{interval, sleep};
 
 use crate::args::Run;
+use crate::connect::patiently;
 use crate::failure::{Failure, NOT_GRANTED, killed_by, say};
 use crate::ipc::{Order, now};
 use crate::local_file::Known;
@@ -246,7 +247,9 @@ async fn opened(
         None => Duration::MAX,
     };
     let busy = busy.unwrap_or_default();
-    let (mut opening, mut over) = (pin!(client(options)), pin!(sleep(bound)));
+    let (wait, quiet) = (options.claim.wait, options.claim.quiet);
+    let opening = patiently(wait, quiet, || client(options));
+    let (mut opening, mut over) = (pin!(opening), pin!(sleep(bound)));
     let (mut slow, mut is_told) = (pin!(sleep(SLOW)), options.claim.quiet || busy.is_empty());
     loop {
         tokio::select! {
@@ -289,7 +292,9 @@ async fn client(options: &Run) -> Result<LockClient, Failure> {
             None => builder,
         }
     });
-    client.await
+    let client = client.await?;
+    nesting::check(&options.claim, location)?;
+    Ok(client)
 }
 
 /// What is left of a wait that began at `since`. A wait that has ended becomes `NoWait`: the lock is tried once more, and the error tells

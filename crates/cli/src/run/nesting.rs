@@ -7,6 +7,7 @@ use crate::args::claim::Share;
 use crate::args::commands::Claim;
 use crate::failure::{Failure, NOT_GRANTED};
 use crate::location::Location;
+use crate::table_identity::TableIdentity;
 
 /// The variable is set for the command: this command's lock, and the locks of the commands around it, as JSON.
 pub(super) const VARIABLE: &str = "FAIRLOCK_HELD";
@@ -14,7 +15,7 @@ pub(super) const VARIABLE: &str = "FAIRLOCK_HELD";
 /// A lock that is held around this command.
 #[derive(Debug, Deserialize, Serialize)]
 struct Held {
-    location: String,
+    table: TableIdentity,
     lock: String,
     ticket: u64,
     /// Whether it leaves permits to others.
@@ -27,7 +28,7 @@ fn held() -> Option<Vec<Held>> {
     serde_json::from_str(&std::env::var(VARIABLE).ok()?).ok()
 }
 
-/// Refuses to wait for a lock that is held around this command.
+/// Refuses to wait for a lock that is held around this command. Before it is known which table the lock is in, nothing is refused.
 pub(super) fn check(claim: &Claim, location: &Location) -> Result<(), Failure> {
     let refused = |failure: Failure| failure.with_code(claim.conflict_exit_code);
     match claim.nested {
@@ -41,8 +42,10 @@ pub(super) fn check(claim: &Claim, location: &Location) -> Result<(), Failure> {
 
 /// Refuses to wait for this lock if it is held around this command.
 pub(crate) fn check_lock(lock: &str, location: &Location) -> Result<(), Failure> {
-    let here = location.identity();
-    let is_ours = |held: &&Held| held.location == here && held.lock == lock;
+    let Some(here) = location.identity() else {
+        return Ok(());
+    };
+    let is_ours = |held: &&Held| held.table.is_same(&here) && held.lock == lock;
     match held().unwrap_or_default().iter().find(is_ours) {
         Some(Held {
             ticket,
@@ -74,8 +77,10 @@ pub(super) fn with(location: &Location, claim: &Claim, holds: &Holds) -> Result<
         Share::Exclusive | Share::Several => false,
     };
     let mut held = held().unwrap_or_default();
+    let table = location.identity();
+    let table = table.ok_or_else(|| Failure::internal("no table has been opened"))?;
     held.extend(holds.guards().iter().map(|guard| Held {
-        location: location.identity(),
+        table: table.clone(),
         lock: guard.name().to_owned(),
         ticket: guard.ticket().get(),
         is_shared,

@@ -2,6 +2,7 @@
 
 mod bench;
 mod command;
+mod credentials;
 mod data;
 mod demo;
 mod doctor;

@@ -36,6 +36,8 @@ pub struct Sides {
     pub acceptor: Option<TlsAcceptor>,
     /// The client's side.
     pub transport: SharedHttpClient,
+    /// The server's certificate, as PEM.
+    pub certificate: String,
 }
 
 impl Wire {
@@ -66,6 +68,7 @@ impl Wire {
         Sides {
             acceptor: (self == Wire::Tls).then(|| acceptor(&served)),
             transport,
+            certificate: served.cert.pem(),
         }
     }
 }

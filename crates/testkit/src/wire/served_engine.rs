@@ -23,6 +23,9 @@ pub struct ServedEngine {
     engine: Engine,
     /// The server, which does to connections what it is told.
     pub server: Server,
+    /// The server's certificate, as PEM.
+    pub certificate: String,
+    wire: Wire,
     client: Client,
 }
 
@@ -89,6 +92,8 @@ impl ServedEngine {
         ServedEngine {
             engine,
             server,
+            certificate: sides.certificate,
+            wire,
             client: Client::from_conf(config.build()),
         }
     }
@@ -96,7 +101,7 @@ impl ServedEngine {
     /// Where the server is, for another process: the server knows the way to the engine from now on.
     pub async fn url(&self) -> String {
         self.client.list_tables().send().await.unwrap();
-        format!("http://localhost:{}", self.server.port())
+        format!("{}://localhost:{}", self.wire.scheme(), self.server.port())
     }
 
     /// A new client over the wire.

@@ -10,6 +10,7 @@
 pub(crate) mod cloud;
 mod files;
 pub(crate) mod home;
+mod hosts;
 mod intervene;
 mod output;
 mod people;
