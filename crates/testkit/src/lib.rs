@@ -16,6 +16,7 @@ pub mod lab;
 pub mod log_lines;
 pub mod lying_notifier;
 pub mod panics;
+pub mod partition_budget;
 pub mod queue;
 pub mod request_counts;
 pub mod steps;

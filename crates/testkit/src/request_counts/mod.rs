@@ -137,7 +137,7 @@ impl Sent {
 }
 
 /// What an answer says that its request consumed, in one table or in each.
-fn units(answer: &Value) -> f64 {
+pub(crate) fn units(answer: &Value) -> f64 {
     let consumed = &answer["ConsumedCapacity"];
     let units = |table: &Value| table["CapacityUnits"].as_f64().unwrap_or_default();
     match consumed.as_array() {
