@@ -33,7 +33,7 @@ impl Exit<'_> {
                 (Act::Find, _) => {
                     if self.seen.is_none() {
                         let read = || self.store.read_lock(self.name);
-                        self.seen = self.store.retry(self.policy, read).await?.value;
+                        self.seen = self.store.retry_read(self.policy, read).await?.value;
                     }
                     place.stands(self.found(place))
                 }

@@ -206,7 +206,9 @@ pub use random_source::RandomSource;
 pub use resize::ResizeOutcome;
 pub use run::RunOutcome;
 pub use semaphore::Semaphore;
-pub use state::{LockData, LockState, Outage, Participant, Stage, Waiting, YieldRequest};
+pub use state::{
+    LockData, LockState, Outage, OutageKind, Participant, Stage, Waiting, YieldRequest,
+};
 pub use sweep::{IdleLocks, SweepOptions, SweepReport, Sweeper, TableSweepReport};
 pub use table::{EncryptionKey, Finding, Severity, TableOptions, TableReport, TableSetting};
 #[cfg(feature = "metrics")]

@@ -594,7 +594,7 @@ impl FairLock {
     /// The error of a call whose time has ended: others are before it, DynamoDB did not answer it, or nothing was sent.
     fn not_granted(&self, call: &Call, waited: Duration) -> Error {
         let (batch, table) = (&call.batch, &self.inner.store.config().table);
-        if let Some(failure) = batch.unanswered() {
+        if let Some(failure) = batch.unserved() {
             return failure.into_error(table, waited);
         }
         if batch.has_answers() {

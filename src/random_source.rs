@@ -66,8 +66,12 @@ impl RandomSource {
 
     /// A factor between 0.8 and 1.2, so that clients do not keep in step.
     pub(crate) fn jitter(&self) -> f64 {
-        let unit = (self.seed() >> 11) as f64 / (1_u64 << 53) as f64;
-        0.8 + unit * 0.4
+        0.8 + self.unit() * 0.4
+    }
+
+    /// A number from 0 to below 1.
+    pub(crate) fn unit(&self) -> f64 {
+        (self.seed() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 

@@ -47,7 +47,7 @@ impl Snapshot {
     ) -> Result<Option<Timed<Snapshot>>, Failure> {
         let limit = 1 + store.config().filled_slots + SPARE_ROWS + rows.min(WATCHED);
         let answer = store
-            .retry(policy, || store.read_queue(name, None, limit))
+            .retry_read(policy, || store.read_queue(name, None, limit))
             .await?;
         let snapshot = answer
             .map(|Page { lock, rows, next }| lock.map(|item| Snapshot::of(item).with(rows, next)));
@@ -73,7 +73,7 @@ impl Snapshot {
         };
         let limit = store.config().filled_slots + SPARE_ROWS;
         let read = || store.read_queue(name, Some(cursor.clone()), limit);
-        let answer = store.retry(policy, read).await?;
+        let answer = store.retry_read(policy, read).await?;
         Ok(Some(answer.map(|page| self.with(page.rows, page.next))))
     }
 

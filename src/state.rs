@@ -168,7 +168,8 @@ pub struct Waiting {
     pub holder: Option<Holder>,
     /// Since when the holder has held the lock, by DynamoDB's clock, with the limitation of [`LockState::held_since`].
     pub held_since: Option<SystemTime>,
-    /// Set while DynamoDB does not answer the call, which goes on trying. The other fields show what was known before.
+    /// Set while something keeps the call from its turn besides the callers before it. The call goes on trying. The other fields show
+    /// what was known before.
     pub outage: Option<Outage>,
     /// Why the call lost its place in the queue, as a hold is lost. The call goes on, and draws a new ticket behind the others. Set until it
     /// has its new place. A waiter without a slot is not told that an operator [broke](crate::LockClient::break_hold) its place.
@@ -190,7 +191,7 @@ impl Waiting {
     }
 }
 
-/// A time in which DynamoDB does not answer a waiting call.
+/// A time in which DynamoDB does not serve a waiting call.
 ///
 /// # Examples
 ///
@@ -204,10 +205,56 @@ impl Waiting {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outage {
-    /// When the first request was sent that had no answer, by this host's clock.
+    /// When the first request was sent that was not served, by this host's clock.
     pub since: SystemTime,
+    /// What keeps the call.
+    pub kind: OutageKind,
     /// What became of the request that failed last, in one line.
     pub cause: String,
+}
+
+/// What keeps a waiting call from its turn, besides the callers before it. A request without an answer is told at once. All else is told when
+/// it has lasted for five seconds.
+///
+/// # Examples
+///
+/// ```
+/// # fn show(outage: &fairlock::Outage) {
+/// if outage.kind == fairlock::OutageKind::Throttled {
+///     eprintln!("too many requests: {}", outage.cause);
+/// }
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OutageKind {
+    /// There is no connection, no answer in time, or a server error.
+    Unreachable,
+    /// Credentials are still being loaded.
+    LoadingCredentials,
+    /// Credentials cannot be loaded, or DynamoDB does not accept them.
+    NoCredentials,
+    /// DynamoDB does not accept the signature: this host's clock is far off, or the secret key is wrong.
+    Signature,
+    /// DynamoDB is too busy, or the capacity of the table is used up.
+    Throttled,
+    /// Transactions of other programs use the item.
+    Conflict,
+    /// DynamoDB refuses the request. The call goes on for twenty seconds if a policy denies it, because a new policy does not hold at once.
+    Refused,
+}
+
+impl OutageKind {
+    /// Whether no answer came, or DynamoDB did not look at the request.
+    pub(crate) fn is_unanswered(self) -> bool {
+        match self {
+            OutageKind::Unreachable | OutageKind::NoCredentials | OutageKind::Signature => true,
+            OutageKind::LoadingCredentials
+            | OutageKind::Throttled
+            | OutageKind::Conflict
+            | OutageKind::Refused => false,
+        }
+    }
 }
 
 /// A request to give way, as [`LockGuard::yield_requested`](crate::LockGuard::yield_requested) shows it.

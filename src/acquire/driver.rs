@@ -13,7 +13,7 @@ use crate::queue::{self, JoinOutcome};
 use crate::reclaim::Reclaim;
 use crate::snapshot::Snapshot;
 use crate::state;
-use crate::store::{Attempt, EnterTerms, Failure, Store, Timed};
+use crate::store::{Attempt, EnterTerms, Failure, RetryPolicy, Store, Timed};
 use fairlock_protocol::doorway::Seen;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::lease;
@@ -162,7 +162,12 @@ impl<'a> Driver<'a> {
         self.acquisition.ensure_wanted()?;
         let policy = self.acquisition.policy_at_the_door();
         let read = || self.acquisition.store().read_lock(&self.acquisition.name);
-        self.seen = self.acquisition.store().retry(&policy, read).await?.value;
+        self.seen = self
+            .acquisition
+            .store()
+            .retry_read(&policy, read)
+            .await?
+            .value;
         self.seen
             .iter()
             .for_each(|item| self.acquisition.saw(item, None));
@@ -208,10 +213,7 @@ impl<'a> Driver<'a> {
     /// saw there. If the place saw no entry, the limit is `min(own, all - own)`, and at least 1.
     async fn share(&mut self) -> Result<Act, Refused> {
         self.acquisition.ensure_wanted()?;
-        let (attempt, policy) = (
-            self.acquisition.attempt(),
-            self.acquisition.policy_at_the_door(),
-        );
+        let (attempt, policy) = (self.acquisition.attempt(), self.policy_to_ask());
         let all = self.acquisition.name.permits().unwrap_or_default();
         let others = all.saturating_sub(attempt.permits).max(1);
         let first = self.seen.as_ref().map_or(self.first, first_of);
@@ -221,7 +223,7 @@ impl<'a> Driver<'a> {
             .writer(&policy)
             .share(&attempt, first)
             .await;
-        self.asked(attempt, asked)
+        self.asked(attempt, asked).await
     }
 
     /// Asks for a slot. A caller that bounds the queue, and has not seen it, asks for a free lock only.
@@ -242,10 +244,7 @@ impl<'a> Driver<'a> {
             waits: self.acquisition.claim.waits && most.is_some(),
             stays_until,
         };
-        let (attempt, policy) = (
-            self.acquisition.attempt(),
-            self.acquisition.policy_at_the_door(),
-        );
+        let (attempt, policy) = (self.acquisition.attempt(), self.policy_to_ask());
         let (store, first_sent) = (self.acquisition.store(), self.acquisition.store().now());
         let asked = self.acquisition.writer(&policy).enter(&attempt, wish).await;
         let over = first_sent + lease::believed(store.config().lease);
@@ -255,7 +254,7 @@ impl<'a> Driver<'a> {
                 self.gives_back(attempt, taken);
                 Ok(self.place.asked(Found::Nowhere, Seen::Unknown))
             }
-            asked => self.asked(attempt, asked),
+            asked => self.asked(attempt, asked).await,
         }
     }
 
@@ -270,10 +269,7 @@ impl<'a> Driver<'a> {
     /// Takes the first slot of a free lock whose tickets are all settled, and has their rows deleted.
     async fn enter_over(&mut self, snapshot: Snapshot) -> Result<Act, Refused> {
         self.acquisition.ensure_wanted()?;
-        let (attempt, policy) = (
-            self.acquisition.attempt(),
-            self.acquisition.policy_at_the_door(),
-        );
+        let (attempt, policy) = (self.acquisition.attempt(), self.policy_to_ask());
         let writer = self.acquisition.writer(&policy);
         let asked = writer.enter_over(&attempt, &snapshot.item).await;
         if let Ok(Asked::Taken(taken)) = &asked {
@@ -282,13 +278,21 @@ impl<'a> Driver<'a> {
                 .inner
                 .clean(&self.acquisition.name, settled_rows.collect());
         }
-        self.asked(attempt, asked)
+        self.asked(attempt, asked).await
     }
 
     /// Takes in the answer to a request for a place. If no answer came, DynamoDB may still apply the request. Then the task gives back
     /// whatever place the request takes.
-    fn asked(&mut self, attempt: Attempt, asked: Result<Asked, Failure>) -> Result<Act, Refused> {
+    async fn asked(
+        &mut self,
+        attempt: Attempt,
+        asked: Result<Asked, Failure>,
+    ) -> Result<Act, Refused> {
         match asked {
+            Err(failure) if failure.is_busy() && self.may_give_way(&attempt) => {
+                self.acquisition.gives_way().await;
+                Ok(Act::Read)
+            }
             Ok(Asked::Taken(taken)) => {
                 self.acquisition.batch.note_answered();
                 self.acquisition.saw(&taken.answer.value, None);
@@ -327,6 +331,17 @@ impl<'a> Driver<'a> {
         }
     }
 
+    fn policy_to_ask(&self) -> RetryPolicy {
+        let policy = self.acquisition.policy_at_the_door();
+        self.acquisition.policy_to_write(policy)
+    }
+
+    fn may_give_way(&self, attempt: &Attempt) -> bool {
+        let (acquisition, policy) = (self.acquisition, self.policy_to_ask());
+        let has_time_left = acquisition.store().has_time_left(&policy);
+        acquisition.claim.waits && !attempt.is_in_doubt() && has_time_left
+    }
+
     fn refused(&mut self, item: Option<LockItem>) -> Result<Act, Refused> {
         self.acquisition.batch.note_answered();
         item.iter()
@@ -344,10 +359,15 @@ impl<'a> Driver<'a> {
         };
         let (store, attempt) = (self.store(), self.acquisition.attempt());
         let policy = self.acquisition.batch.policy_to_draw();
+        let policy = self.acquisition.policy_to_write(policy);
         let (name, tickets) = (&self.acquisition.name, attempt.tickets);
         let drawn = counter::draw(&store, name, &policy, tickets, most, seen.as_ref()).await;
         let drawn = match drawn {
             Ok(drawn) => drawn,
+            Err(failure) if failure.is_busy() && store.has_time_left(&policy) => {
+                self.acquisition.gives_way().await;
+                return Ok(Act::Read);
+            }
             Err(failure) if failure.is_transient() && store.has_time_left(&policy) => None,
             Err(failure) => return Err(failure.into()),
         };
@@ -366,10 +386,13 @@ impl<'a> Driver<'a> {
             return Ok(Act::Again);
         };
         let (acquisition, ticket) = (self.acquisition, drawn.value.last);
+        let config = acquisition.store().config();
+        // Others close the gap after the join time-out.
+        let join_pause = config.heartbeat.min(config.join_timeout / 4);
         let joined = queue::join(
             &self.store(),
             &acquisition.name,
-            &acquisition.policy(),
+            &acquisition.policy().giving_way(join_pause),
             attempt,
             ticket,
         )

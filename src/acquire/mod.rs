@@ -95,7 +95,9 @@ impl Acquisition {
         listed: Listed,
     ) -> Self {
         let store = match claim.waits {
-            true => inner.store.telling(outage::reach(inner, name, &batch)),
+            true => inner
+                .store
+                .telling(name, outage::reach(inner, name, &batch)),
             false => inner.store.clone(),
         };
         let started = store.now();
@@ -200,18 +202,20 @@ impl Acquisition {
         }
     }
 
-    /// Sleeps for `span`, and meanwhile logs a wait that has become long. Ends with `span`: each pass of the loop sleeps until the next log
-    /// line or the end. Also ends when the batch stops.
+    /// Sleeps for `span`, and meanwhile tells what keeps the callers, and logs a wait that has become long. Ends with `span`: each pass of
+    /// the loop sleeps until there is something to tell, or until the end. Also ends when the batch stops.
     async fn pause(&self, span: Duration) {
         let clock = &self.store().config().clock;
         let until = clock.now() + span;
         loop {
             let due = self.long_wait().due().min(until);
+            let due = self.store().reach().due().map_or(due, |it| it.min(due));
             tokio::select! {
                 biased;
                 () = self.batch.stop.cancelled() => return,
                 () = clock.sleep_until(due) => {}
             }
+            self.store().reach().review(clock.now());
             let waited = self.long_wait().take_due(clock.now());
             if let Some(waited) = waited {
                 self.batch.log(&self.name, waited);
@@ -309,6 +313,25 @@ impl Acquisition {
     fn policy_at_the_door(&self) -> RetryPolicy {
         self.inner
             .policy_to_ask(&self.batch, &self.claim, self.started)
+    }
+
+    /// For the writes that ask for a place. A claim that waits reads before it writes again, if DynamoDB is too busy.
+    fn policy_to_write(&self, policy: RetryPolicy) -> RetryPolicy {
+        match self.claim.waits {
+            true => policy.reading_first(self.longest_pause()),
+            false => policy,
+        }
+    }
+
+    /// Gives way to other requests while DynamoDB is too busy.
+    async fn gives_way(&self) {
+        let span = self.store().pause_when_busy(self.longest_pause());
+        self.pause(span).await;
+    }
+
+    /// How long a place that nobody knows yet gives way at a time: for longer than the holder takes from one renewal to the next.
+    fn longest_pause(&self) -> Duration {
+        self.store().config().heartbeat * 2
     }
 
     fn policy(&self) -> RetryPolicy {

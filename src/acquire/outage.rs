@@ -1,25 +1,27 @@
-//! Notifies waiting callers, and the log, when DynamoDB does not answer them, and when it answers again.
+//! Notifies waiting callers, and the log, of what keeps them from their turn, and when it does no more.
 
 use std::sync::Arc;
 
 use crate::client_state::{Batch, ClientInner, Trouble};
 use crate::name::LockName;
-use crate::store::{News, Reach};
+use crate::state::OutageKind;
+use crate::store::{Failure, News, Reach};
 
-/// Builds the observer that notifies a batch, and the callers behind it at the doorway, of requests without an answer.
+/// Builds the listener that notifies a batch, and the callers behind it at the doorway.
 pub(super) fn reach(inner: &Arc<ClientInner>, name: &LockName, batch: &Arc<Batch>) -> Reach {
     let most = inner.store.config().outage_timeout;
     let (inner, name, batch) = (Arc::clone(inner), name.clone(), Arc::clone(batch));
-    Reach::new(most, batch.troubled_since(), move |news| match news {
-        News::Unanswered {
+    Reach::new(most, batch.told_outage(), move |news| match news {
+        News::Kept {
             since,
-            is_first,
+            kind,
+            is_new,
             failure,
         } => {
-            if is_first {
-                tracing::warn!(lock = %name, %failure, "cannot reach DynamoDB: goes on trying while its callers wait");
+            if is_new {
+                log(&name, kind, &failure);
             }
-            let trouble = Trouble::new(&inner, since, failure);
+            let trouble = Trouble::new(&inner, (since, kind), failure);
             match inner.behind_at_the_door(&name, &batch) {
                 Some(behind) => {
                     let (one, other) = trouble.shared();
@@ -29,12 +31,26 @@ pub(super) fn reach(inner: &Arc<ClientInner>, name: &LockName, batch: &Arc<Batch
                 None => batch.note_trouble(trouble),
             }
         }
-        News::Answered { after } => {
-            tracing::info!(lock = %name, ?after, "reached DynamoDB again");
-            batch.note_answered();
+        News::Over { kind, after } => {
+            match kind.is_unanswered() {
+                true => tracing::info!(lock = %name, ?after, "reached DynamoDB again"),
+                false => tracing::info!(lock = %name, ?after, "DynamoDB serves requests again"),
+            }
+            batch.note_served();
             if let Some(behind) = inner.behind_at_the_door(&name, &batch) {
-                behind.note_answered();
+                behind.note_served();
             }
         }
     })
+}
+
+fn log(name: &LockName, kind: OutageKind, failure: &Failure) {
+    let what = match kind {
+        OutageKind::Throttled => "DynamoDB is too busy",
+        OutageKind::Conflict => "transactions of others use the item",
+        OutageKind::Refused => "DynamoDB refuses a request",
+        OutageKind::LoadingCredentials => "credentials are still being loaded",
+        _ => "cannot reach DynamoDB",
+    };
+    tracing::warn!(lock = %name, %failure, "{what}: goes on trying while its callers wait");
 }

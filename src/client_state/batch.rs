@@ -14,8 +14,8 @@ use crate::error::{Error, LossReason};
 use crate::hold;
 use crate::name::LockName;
 use crate::offer::Granted;
-use crate::state::{Waiting, system_time};
-use crate::store::Failure;
+use crate::state::{OutageKind, Waiting, system_time};
+use crate::store::{Failure, ToldOutage};
 use crate::telemetry::Origin;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
@@ -66,7 +66,7 @@ struct State {
     item: Option<Arc<LockItem>>,
     /// The estimate of the first member.
     estimate: Option<WaitEstimate>,
-    /// Set while DynamoDB does not answer.
+    /// Set while something keeps the batch from its turn, and was told.
     trouble: Option<Trouble>,
     /// Why the batch lost its place. Set until it has another.
     place_lost: Option<LossReason>,
@@ -93,8 +93,8 @@ struct Member {
 struct Shown {
     /// The member's position, the newest ticket of its place, and the holder's ticket.
     queue: Option<(usize, Option<Ticket>, Option<Ticket>)>,
-    /// DynamoDB does not answer.
-    is_out: bool,
+    /// What keeps the member from its turn.
+    outage: Option<OutageKind>,
     /// The place was lost, and there is no other yet.
     is_place_lost: bool,
 }
@@ -239,7 +239,7 @@ impl Batch {
         self.tell(state);
     }
 
-    /// Notes that DynamoDB does not answer the batch.
+    /// Notes what keeps the batch from its turn.
     pub(crate) fn note_trouble(&self, trouble: Trouble) {
         let mut state = self.state();
         state.trouble = Some(trouble);
@@ -248,6 +248,14 @@ impl Batch {
 
     /// Notes that DynamoDB answered the batch, or the batch before it at the doorway.
     pub(crate) fn note_answered(&self) {
+        let mut state = self.state();
+        state.trouble.take_if(|it| it.outage.kind.is_unanswered());
+        state.is_answered = true;
+        self.tell(state);
+    }
+
+    /// Notes that nothing keeps the batch from its turn any more.
+    pub(crate) fn note_served(&self) {
         let mut state = self.state();
         (state.trouble, state.is_answered) = (None, true);
         self.tell(state);
@@ -259,9 +267,11 @@ impl Batch {
         self.note_answered();
     }
 
-    /// Since when DynamoDB has not answered the batch.
-    pub(crate) fn troubled_since(&self) -> Option<Moment> {
-        self.state().trouble.as_ref().map(|trouble| trouble.since)
+    /// What the batch was told that keeps it from its turn.
+    pub(crate) fn told_outage(&self) -> Option<ToldOutage> {
+        let state = self.state();
+        let trouble = state.trouble.as_ref();
+        trouble.map(|trouble| (trouble.since, trouble.outage.kind))
     }
 
     /// Tells each observer what is new to it.
@@ -286,9 +296,13 @@ impl Batch {
         self.state().is_under_way
     }
 
-    /// The last failure, while DynamoDB does not answer.
-    pub(crate) fn unanswered(&self) -> Option<Failure> {
+    /// The last failure, while DynamoDB does not answer, or refuses what the batch asks.
+    pub(crate) fn unserved(&self) -> Option<Failure> {
         let mut state = self.state();
+        let kind = state.trouble.as_ref()?.outage.kind;
+        if matches!(kind, OutageKind::Throttled | OutageKind::Conflict) {
+            return None;
+        }
         let (failure, trouble) = state.trouble.take()?.failure();
         state.trouble = Some(trouble);
         Some(failure)
@@ -480,7 +494,7 @@ impl State {
                 queue: estimate
                     .as_ref()
                     .map_or(shown.queue, |it| Some((it.position, own, ticket))),
-                is_out: trouble.is_some(),
+                outage: trouble.as_ref().map(|trouble| trouble.outage.kind),
                 is_place_lost: place_lost.is_some(),
             };
             let is_news = std::mem::replace(shown, now) != now;

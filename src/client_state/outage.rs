@@ -1,8 +1,8 @@
-//! An outage: DynamoDB does not answer.
+//! An outage: DynamoDB does not serve a waiting call.
 
 use super::ClientInner;
 use crate::state::{Outage, system_time};
-use crate::store::Failure;
+use crate::store::{Failure, ToldOutage};
 use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::moment::Moment;
 
@@ -15,11 +15,12 @@ pub(crate) struct Trouble {
 }
 
 impl Trouble {
-    pub(crate) fn new(inner: &ClientInner, since: Moment, failure: Failure) -> Self {
+    pub(crate) fn new(inner: &ClientInner, (since, kind): ToldOutage, failure: Failure) -> Self {
         let clock = &inner.store.config().clock;
         let lasts = clock.now().since(since);
         let outage = Outage {
             since: system_time(ServerTime(clock.unix().saturating_sub(lasts))),
+            kind,
             cause: failure.to_string(),
         };
         Trouble {

@@ -61,7 +61,7 @@ impl ClientInner {
     ) -> RetryPolicy {
         let policy = RetryPolicy::stopped_by(&batch.stop).until(deadline);
         match claim.waits {
-            true => policy,
+            true => policy.through_denials(),
             false => policy.until(self.no_wait_ends(started)),
         }
     }
@@ -86,9 +86,9 @@ impl ClientInner {
 }
 
 impl Batch {
-    /// For as long as some member waits.
+    /// For as long as some member waits. It puts up with denials for a while, if the store tells the callers of them.
     pub(crate) fn policy(&self) -> RetryPolicy {
-        let policy = RetryPolicy::stopped_by(&self.stop);
+        let policy = RetryPolicy::stopped_by(&self.stop).through_denials();
         match self.until() {
             Some(until) => policy.until(until),
             None => policy,

@@ -8,16 +8,19 @@ use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::batch_write_item::BatchWriteItemError;
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::get_item::GetItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::query::QueryError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 
 use crate::error::{Chain, Error, ItemProblem, Source};
+use crate::state::OutageKind;
 #[cfg(feature = "metrics")]
 use crate::telemetry::RequestOutcome;
 
 use super::codec::Item;
 use super::exchange::Failed;
-use super::unreachable::{Hindrance, Misconfigured};
+use super::unreachable::{Hindrance, Misconfigured, lack};
 
 /// A request that brought no usable answer.
 #[derive(Debug)]
@@ -95,12 +98,17 @@ impl Failure {
         matches!(self.kind, Kind::Refused(_))
     }
 
-    /// Whether a policy denies a deletion to this client.
+    /// Whether a policy denies the request to this client. A proxy in between denies without this code.
     pub(crate) fn is_denied(&self) -> bool {
         let Kind::Refused(source) = &self.kind else {
             return false;
         };
-        let code = code::<BatchWriteItemError>(source).or(code::<DeleteItemError>(source));
+        let code = code::<BatchWriteItemError>(source)
+            .or(code::<DeleteItemError>(source))
+            .or(code::<GetItemError>(source))
+            .or(code::<PutItemError>(source))
+            .or(code::<QueryError>(source))
+            .or(code::<UpdateItemError>(source));
         code == Some("AccessDeniedException")
     }
 
@@ -125,16 +133,6 @@ impl Failure {
         matches!(self.kind, Kind::Busy(_) | Kind::Conflict(_))
     }
 
-    /// Whether DynamoDB was not reached, as far as is known, or did not look at the request.
-    pub(crate) fn is_unanswered(&self) -> bool {
-        matches!(self.kind, Kind::Unserved(_) | Kind::Ambiguous(_))
-    }
-
-    /// Whether the request was not sent, because its credentials are still being loaded.
-    pub(crate) fn is_unsigned(&self) -> bool {
-        matches!(self.kind, Kind::Unsigned(_))
-    }
-
     /// Whether the request may have been applied, or may be yet.
     pub(crate) fn is_ambiguous(&self) -> bool {
         matches!(self.kind, Kind::Ambiguous(_))
@@ -147,6 +145,15 @@ impl Failure {
             kind => kind,
         };
         Failure { kind, ..self }
+    }
+
+    /// A copy of the failure.
+    pub(crate) fn again(&mut self) -> Failure {
+        let verb = self.verb;
+        let kind = Kind::Busy(Source::from(""));
+        let (one, other) = std::mem::replace(self, Failure { verb, kind }).shared();
+        *self = one;
+        other
     }
 
     /// The same failure twice, for two callers.
@@ -198,8 +205,24 @@ impl Failure {
     }
 }
 
+impl OutageKind {
+    /// What a failure keeps a call by. Returns `None` for an item that is not ours, or damaged.
+    pub(super) fn of(failure: &Failure) -> Option<Self> {
+        match &failure.kind {
+            Kind::Busy(_) => Some(OutageKind::Throttled),
+            Kind::Conflict(_) => Some(OutageKind::Conflict),
+            Kind::Unserved(source) | Kind::Ambiguous(source) => Some(lack(source.as_ref())),
+            Kind::Unsigned(_) => Some(OutageKind::LoadingCredentials),
+            Kind::Refused(_) => Some(OutageKind::Refused),
+            Kind::InvalidItem { .. } => None,
+        }
+    }
+}
+
 /// DynamoDB's code, if it refused a request of this kind.
 fn code<E: ProvideErrorMetadata + std::error::Error + 'static>(source: &Source) -> Option<&str> {
+    let shared = source.downcast_ref::<Shared>();
+    let source = shared.map_or(source.as_ref(), |it| it.0.as_ref());
     source
         .downcast_ref::<SdkError<E, HttpResponse>>()
         .and_then(ProvideErrorMetadata::code)

@@ -5,6 +5,7 @@
 mod access_denied;
 mod attempt;
 mod batch_delete;
+mod brakes;
 #[cfg(feature = "metrics")]
 mod capacity;
 mod check;
@@ -29,7 +30,7 @@ mod unreachable;
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
@@ -44,12 +45,12 @@ use crate::error::{ItemProblem, Source};
 use crate::name::LockName;
 use fairlock_protocol::entry::{Entry, ServerTime, Unknown};
 use fairlock_protocol::moment::Moment;
-use fairlock_protocol::pace::ThrottleBackoff;
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::Dating;
 
 use access_denied::Denials;
 pub(crate) use attempt::Attempt;
+use brakes::Brakes;
 use codec::{Item, text};
 use date::ServerClock;
 pub(crate) use exchange::ask;
@@ -58,7 +59,7 @@ use identity_cache::IdentityCache;
 pub(crate) use item_budget::{Said, check_room, most_permits};
 pub(crate) use lock_item::{EnterTerms, LeaseTerm};
 pub(crate) use probe::Operation;
-pub(crate) use reachability::{News, Reach};
+pub(crate) use reachability::{News, Reach, ToldOutage};
 pub(crate) use retry_policy::{Limit, RetryPolicy};
 pub(crate) use rows::{Cursor, Page};
 pub(crate) use scan::ScanPlace;
@@ -76,7 +77,9 @@ pub(crate) struct Store {
     patient: Arc<Mutex<BTreeMap<u32, Client>>>,
     config: Config,
     server: ServerClock,
-    backoff: Arc<Mutex<ThrottleBackoff>>,
+    brakes: Brakes,
+    /// The lock of the waiting call that uses this store.
+    lock: Option<LockName>,
     denials: Arc<Denials>,
     reach: Reach,
 }
@@ -169,7 +172,8 @@ impl Store {
             patient: Arc::default(),
             config,
             server,
-            backoff: Arc::default(),
+            brakes: Brakes::default(),
+            lock: None,
             denials: Arc::default(),
             reach: Reach::default(),
         }
@@ -189,10 +193,11 @@ impl Store {
         }
     }
 
-    /// The same store for one call. `reach` is told whether DynamoDB answers it.
-    pub(crate) fn telling(&self, reach: Reach) -> Self {
+    /// The same store for one call at a lock. `reach` is told whether DynamoDB answers it.
+    pub(crate) fn telling(&self, lock: &LockName, reach: Reach) -> Self {
         Store {
             reach,
+            lock: Some(lock.clone()),
             ..self.clone()
         }
     }
@@ -200,6 +205,11 @@ impl Store {
     /// When the call gives up, if DynamoDB does not answer before. Returns `None` while DynamoDB answers.
     pub(crate) fn outage_ends(&self) -> Option<Moment> {
         self.reach.until()
+    }
+
+    /// The listener of the call.
+    pub(crate) fn reach(&self) -> &Reach {
+        &self.reach
     }
 
     /// For requests about the table itself; single attempts with a time-out too.
@@ -313,20 +323,23 @@ impl Store {
         }
     }
 
-    /// Slows polls down if a failure says that DynamoDB is too busy.
+    /// Slows the calls at this lock down if a failure says that DynamoDB is too busy.
     pub(crate) fn note_throttling(&self, failure: &Failure) {
         if failure.is_busy() {
-            self.backoff().press(self.now());
+            self.brakes.press(self.lock.as_ref(), self.now());
         }
     }
 
     /// By how much polls are slowed down, because DynamoDB is too busy for us.
     pub(crate) fn slowed(&self) -> u32 {
-        self.backoff().factor(self.now())
+        self.brakes.factor(self.lock.as_ref(), self.now())
     }
 
-    fn backoff(&self) -> MutexGuard<'_, ThrottleBackoff> {
-        self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
+    /// How long a request pauses that gives way to the holder's, because DynamoDB is too busy.
+    pub(crate) fn pause_when_busy(&self, longest: Duration) -> Duration {
+        let chance = self.config.random_source.unit();
+        let lock = self.lock.as_ref();
+        self.brakes.pause(lock, (longest, chance), self.now())
     }
 
     /// Sends one request and notes the times. Boxed, as [`ask`] is.

@@ -3,18 +3,21 @@
 use std::future::Future;
 use std::time::Duration;
 
-use backon::{ExponentialBuilder, Retryable};
+use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio_util::sync::CancellationToken;
 
 use fairlock_protocol::moment::Moment;
 
 use super::Store;
 use super::failure::Failure;
+use super::reachability::Access;
 use crate::telemetry;
 
 /// The first pause before a request is sent again, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const MAX_PAUSE: Duration = Duration::from_secs(2);
+/// How long a waiting call puts up with a policy that denies its requests.
+const DENIED_FOR: Duration = Duration::from_secs(20);
 
 /// How many attempts may fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +34,21 @@ pub(crate) enum Limit {
 enum OnRejection {
     /// The refusal is for good.
     Fail,
+    /// A policy that was just attached denies for some seconds. A waiting call puts up with that.
+    WaitOut,
     /// An access policy, for example, may be mended in time. Until then, what stands in the table is in the way of others.
     Retry,
+}
+
+/// What to do about an answer that DynamoDB is too busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnBusy {
+    /// Try again as after any other failure: the request of a holder, or of a caller that does not wait.
+    Retry,
+    /// Give way to the holder's requests: pause for up to this long, at random and by the brake of the lock.
+    GiveWay(Duration),
+    /// Leave it to the caller, which gives way and reads before it writes again. If an attempt before may have been applied, give way here.
+    ReadFirst(Duration),
 }
 
 /// How long to go on trying.
@@ -41,6 +57,7 @@ pub(crate) struct RetryPolicy {
     until: Option<Moment>,
     limit: Limit,
     refusals: OnRejection,
+    busy: OnBusy,
     /// Ends the pauses between attempts; an attempt under way runs to its end.
     pub(crate) stop: CancellationToken,
 }
@@ -53,6 +70,7 @@ impl RetryPolicy {
             until: None,
             limit: Limit::None,
             refusals: OnRejection::Fail,
+            busy: OnBusy::Retry,
             stop: stop.clone(),
         }
     }
@@ -76,6 +94,30 @@ impl RetryPolicy {
     pub(crate) fn through_refusals(self) -> Self {
         RetryPolicy {
             refusals: OnRejection::Retry,
+            ..self
+        }
+    }
+
+    /// Goes on for some seconds where a policy denies a request of a waiting call.
+    pub(crate) fn through_denials(self) -> Self {
+        RetryPolicy {
+            refusals: OnRejection::WaitOut,
+            ..self
+        }
+    }
+
+    /// Gives way to the requests of the holder while DynamoDB is too busy, for up to `longest` at a time.
+    pub(crate) fn giving_way(self, longest: Duration) -> Self {
+        RetryPolicy {
+            busy: OnBusy::GiveWay(longest),
+            ..self
+        }
+    }
+
+    /// As `giving_way`, for a caller that reads before it writes again.
+    pub(crate) fn reading_first(self, longest: Duration) -> Self {
+        RetryPolicy {
+            busy: OnBusy::ReadFirst(longest),
             ..self
         }
     }
@@ -112,7 +154,17 @@ impl Store {
         attempt: impl FnMut() -> Fut,
     ) -> Result<T, Failure> {
         let longest = MAX_PAUSE.min(self.config.heartbeat / 2);
-        self.repeat(longest, policy, attempt).await
+        self.repeat((longest, Access::Write), policy, attempt).await
+    }
+
+    /// The same for reads.
+    pub(crate) async fn retry_read<T, Fut: Future<Output = Result<T, Failure>>>(
+        &self,
+        policy: &RetryPolicy,
+        read: impl FnMut() -> Fut,
+    ) -> Result<T, Failure> {
+        let longest = MAX_PAUSE.min(self.config.heartbeat / 2);
+        self.repeat((longest, Access::Read), policy, read).await
     }
 
     /// The same for renewals. They are few, and a lease depends on each: however busy DynamoDB is, their pauses stay short.
@@ -122,54 +174,102 @@ impl Store {
         renewal: impl FnMut() -> Fut,
     ) -> Result<T, Failure> {
         let longest = MAX_PAUSE.min(self.config.heartbeat / 20);
-        self.repeat(longest, policy, renewal).await
+        self.repeat((longest, Access::Write), policy, renewal).await
     }
 
+    /// Ends when the policy does: each round of the loop asks it.
     async fn repeat<T, Fut: Future<Output = Result<T, Failure>>>(
         &self,
-        longest: Duration,
+        (longest, access): (Duration, Access),
         policy: &RetryPolicy,
         mut attempt: impl FnMut() -> Fut,
     ) -> Result<T, Failure> {
-        let (clock, stop) = (self.config.clock.clone(), policy.stop.clone());
-        let (reach, until) = (self.reach.clone(), policy.until);
         let pauses = ExponentialBuilder::new()
             .with_min_delay(FIRST_PAUSE.min(longest).min(self.config.request_timeout))
             .with_max_delay(longest)
             .without_max_times()
             .with_jitter()
             .with_jitter_seed(self.config.random_source.seed());
-        let pause = move |span: Duration| {
-            let (clock, stop) = (clock.clone(), stop.clone());
-            let span = reach
-                .ends(until)
-                .map_or(span, |end| span.min(end.since(clock.now())));
-            async move {
-                tokio::select! { biased; () = stop.cancelled() => {}, () = clock.sleep(span) => {} }
+        let mut pauses = pauses.build();
+        let mut is_worth_another = self.worth_another(policy);
+        loop {
+            let sent = self.now();
+            let answer = attempt().await;
+            let failure = match self.heard(access, sent, answer) {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            if !is_worth_another(&failure) {
+                return Err(failure);
             }
-        };
-        let told = || {
-            let (sent, going) = (self.now(), attempt());
-            async move {
-                let answer = going.await;
-                self.reach.heard(sent, self.now(), answer)
+            let pause = pauses.next().unwrap_or(longest);
+            let pause = match policy.busy {
+                OnBusy::GiveWay(longest) | OnBusy::ReadFirst(longest) if failure.is_busy() => {
+                    self.pause_when_busy(longest)
+                }
+                _ => pause,
+            };
+            self.pause(pause, policy).await;
+        }
+    }
+
+    /// Ends with `span`: each round of the loop sleeps until there is something to tell, or until the end.
+    async fn pause(&self, span: Duration, policy: &RetryPolicy) {
+        let until = self.now() + span;
+        let until = self
+            .reach
+            .ends(policy.until)
+            .map_or(until, |end| until.min(end));
+        loop {
+            let due = self.reach.due().map_or(until, |due| due.min(until));
+            tokio::select! {
+                biased;
+                () = policy.stop.cancelled() => return,
+                () = self.config.clock.sleep_until(due) => {}
             }
-        };
-        told.retry(pauses)
-            .sleep(pause)
-            .when(self.worth_another(policy))
-            .await
+            self.reach.review(self.now());
+            if until <= self.now() {
+                return;
+            }
+        }
+    }
+
+    /// Takes in the answer to a request that was sent then.
+    fn heard<T>(
+        &self,
+        access: Access,
+        sent: Moment,
+        answer: Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.reach.heard(access, (sent, self.now()), answer)
+    }
+
+    /// Takes in the answer to a read that was sent then, and that nothing tries again.
+    pub(crate) fn heard_read<T>(
+        &self,
+        sent: Moment,
+        answer: Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.heard(Access::Read, sent, answer)
     }
 
     /// Whether to try again after a failure. Counts the failures.
     fn worth_another(&self, policy: &RetryPolicy) -> impl FnMut(&Failure) -> bool {
-        let mut counted = 0;
+        let (mut counted, mut is_in_doubt) = (0, false);
+        let reads_first = matches!(policy.busy, OnBusy::ReadFirst(_));
         move |failure| {
             self.note_throttling(failure);
+            is_in_doubt |= failure.is_ambiguous();
+            if reads_first && failure.is_busy() && !is_in_doubt {
+                return false;
+            }
             counted += usize::from(policy.limit.counts(failure));
             let may_help = match policy.refusals {
                 OnRejection::Retry if failure.is_refused() => true,
-                OnRejection::Retry | OnRejection::Fail => failure.is_transient(),
+                OnRejection::WaitOut if failure.is_denied() => self.waits_out_denials(),
+                OnRejection::Retry | OnRejection::WaitOut | OnRejection::Fail => {
+                    failure.is_transient()
+                }
             };
             let again = may_help && policy.limit.allows(counted) && self.has_time_left(policy);
             if again {
@@ -177,6 +277,11 @@ impl Store {
             }
             again
         }
+    }
+
+    fn waits_out_denials(&self) -> bool {
+        let since = self.reach.refused_since();
+        since.is_some_and(|since| self.now() < since + DENIED_FOR)
     }
 
     pub(crate) fn has_time_left(&self, policy: &RetryPolicy) -> bool {

@@ -5,6 +5,7 @@ use std::error::Error as StdError;
 use aws_credential_types::provider::error::CredentialsError;
 
 use crate::error::Source;
+use crate::state::OutageKind;
 
 use super::identity_cache::NoIdentity;
 
@@ -72,18 +73,27 @@ impl Hindrance {
 
     /// The error, after words that say what to do.
     pub(super) fn explained(self, source: Source) -> Source {
-        let advice = match self {
+        let (kind, advice) = match self {
             // The transport's own words say what it was: the address or its name, the network, or the handshake.
             Hindrance::Connection => return source,
-            Hindrance::Loading => "no valid credentials so far",
-            Hindrance::Credentials => {
-                "no valid credentials (see whether this process has some, and whether they have expired)"
-            }
-            Hindrance::Signature => {
-                "its signature was not taken (see whether this host's clock and the secret key are right)"
-            }
+            Hindrance::Loading => (
+                OutageKind::LoadingCredentials,
+                "no valid credentials so far",
+            ),
+            Hindrance::Credentials => (
+                OutageKind::NoCredentials,
+                "no valid credentials (see whether this process has some, and whether they have expired)",
+            ),
+            Hindrance::Signature => (
+                OutageKind::Signature,
+                "its signature was not taken (see whether this host's clock and the secret key are right)",
+            ),
         };
-        Box::new(Hindered { advice, source })
+        Box::new(Hindered {
+            kind,
+            advice,
+            source,
+        })
     }
 }
 
@@ -91,8 +101,15 @@ impl Hindrance {
 #[derive(Debug, thiserror::Error)]
 #[error("{advice}")]
 struct Hindered {
+    kind: OutageKind,
     advice: &'static str,
     source: Source,
+}
+
+/// What an error says that a request without an answer lacked.
+pub(super) fn lack(error: &(dyn StdError + 'static)) -> OutageKind {
+    let hindered = chain(error).find_map(|cause| cause.downcast_ref::<Hindered>());
+    hindered.map_or(OutageKind::Unreachable, |it| it.kind)
 }
 
 /// Why the SDK makes no request of this client, and will make none, with what to do. It replaces the SDK's error, whose words are

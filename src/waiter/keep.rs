@@ -288,7 +288,9 @@ where
     Fut: Future<Output = Result<Timed<Write<T>>, Failure>> + Send,
 {
     let before = beats.asks_for(lease);
-    let answer = store.retry_renewal(policy, renew).await?;
+    // Few of many waiters may be renewed late. The holder may not.
+    let policy = policy.clone().giving_way(store.config().heartbeat / 2);
+    let answer = store.retry_renewal(&policy, renew).await?;
     if matches!(answer.value, Write::ConditionFailed(_)) {
         beats.renewal_refused(before);
     }

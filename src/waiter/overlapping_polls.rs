@@ -32,11 +32,12 @@ impl Waiter {
     pub(super) async fn read_lock(&mut self, policy: &RetryPolicy) -> Result<Option<()>, Failure> {
         let overlap = self.overlap();
         if let Some(sent) = self.recent().or_else(|| overlap.map(|_| self.send())) {
+            let at = sent.at;
             let answer = match overlap {
                 Some(overlap) => self.overlapping(sent, overlap).await,
                 None => sent.answer.await,
             };
-            match answer {
+            match self.store.heard_read(at, answer) {
                 Ok(answer) => return Ok(self.saw_item(answer)),
                 Err(failure) if !self.store.has_time_left(policy) => return Err(failure),
                 // The read below tries again, with the policy.
@@ -44,7 +45,7 @@ impl Waiter {
             }
         }
         let read = || self.store.read_lock(&self.name);
-        let answer = self.store.retry(policy, read).await?;
+        let answer = self.store.retry_read(policy, read).await?;
         Ok(self.saw_item(answer))
     }
 

@@ -188,3 +188,28 @@ fn a_long_wait_is_logged_with_its_place_and_holder_and_an_outage_when_it_begins_
     );
     assert!(late.contains("still waits"), "{late}");
 }
+
+#[test]
+fn a_throttled_wait_is_logged_when_it_has_lasted_for_some_seconds_and_when_it_ends() {
+    let lines = said(Level::TRACE, async || {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let throttles = |throttles| Faults {
+            throttles,
+            ..Faults::default()
+        };
+        host.network.set_faults(throttles(1.0));
+        let asked = async { acquire(&host).await.release().await.unwrap() };
+        let weather = async {
+            lab.wait(70 * SECOND).await;
+            host.network.set_faults(throttles(0.0));
+        };
+        tokio::join!(asked, weather);
+    });
+    let lines: Vec<_> = lines.iter().filter(|it| it.contains("DynamoDB")).collect();
+    let [began, ended] = lines[..] else {
+        panic!("{lines:#?}");
+    };
+    assert!(began.starts_with("WARN") && began.contains("too busy: goes on trying"));
+    assert!(ended.starts_with("INFO") && ended.contains("serves requests again"));
+}

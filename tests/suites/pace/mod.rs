@@ -7,6 +7,7 @@
 
 mod burst;
 pub(crate) mod contest;
+mod crowd;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use burst::{Behind, Burst};
 use contest::{Contest, Course, RTT, distant, distant_with};
+use crowd::Crowd;
 use fairlock::RecordWait;
 use fairlock::embedded::{Fault, Faults, Latency, When};
 use fairlock_testkit::effort::{sampled, sized};
@@ -454,4 +456,22 @@ async fn a_waiter_dies_far_back(slots: usize, before: usize, dies_after: usize) 
     let released = Instant::now();
     let _next = queue.pop_front().unwrap().await.unwrap();
     assert!(released.elapsed() < most, "{:?}", released.elapsed());
+}
+
+/// A partition bears 1,000 write units and 3,000 read units a second: this is for each caller what a crowd of 5,000 has.
+#[test]
+fn a_crowd_behind_a_holder_takes_neither_its_lock_nor_each_other_s_turns() {
+    virtual_time(async {
+        let crowd = Crowd {
+            callers: 300,
+            write_units: 60.0,
+            read_units: 180.0,
+            hold: 90 * SECOND,
+            turn: SECOND / 10,
+        };
+        let dissolved = crowd.run().await;
+        assert!(dissolved.released.is_ok(), "{dissolved:?}");
+        assert_eq!(dissolved.turns, crowd.callers, "{dissolved:?}");
+        println!("throttled: {:?}", dissolved.throttled);
+    });
 }

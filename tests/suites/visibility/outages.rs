@@ -1,4 +1,4 @@
-//! Outages while a call waits: reported at once, waited out, or given up with the true reason.
+//! What keeps a waiting call besides the callers before it: told in time, waited out, or given up with the true reason.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -14,7 +14,9 @@ use aws_credential_types::provider::future::ProvideCredentials as Providing;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Credentials, ProvideCredentials};
 use fairlock::embedded::{Fault, Faults, Network, When};
-use fairlock::{Error, FairLock, LockClient, LockGuard, Outage, RandomSource, RecordWait};
+use fairlock::{
+    Error, FairLock, LockClient, LockGuard, Outage, OutageKind, RandomSource, RecordWait,
+};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -244,19 +246,163 @@ fn silence(host: &Host) -> Arc<OnceLock<Instant>> {
     since
 }
 
+/// What keeps a call though DynamoDB answers.
+const ANSWERED: [(Fault, OutageKind, &str); 2] = [
+    (Fault::Throttle, OutageKind::Throttled, "Throughput"),
+    (Fault::Conflict, OutageKind::Conflict, "TransactionConflict"),
+];
+
+fn kinds(told: &Told) -> Vec<Option<OutageKind>> {
+    let told = told.lock().unwrap();
+    let kinds = told.iter().map(|(_, outage)| Some(outage.as_ref()?.kind));
+    kinds.collect()
+}
+
 #[test]
-fn being_throttled_is_no_outage() {
+fn an_answer_that_keeps_a_call_is_told_once_after_some_seconds_and_ends_no_call() {
+    for (fault, kind, words) in ANSWERED {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let host = lab.host_with(|builder| builder.outage_timeout(SECOND));
+            let _ = host.network.clone().script(move |_| Some(fault.clone()));
+            let (lock, told) = told_by(&host);
+            let asked = asks(lock, RecordWait::Infinite);
+            lab.wait(4 * SECOND).await;
+            assert_eq!(kinds(&told), []);
+            lab.wait(2 * SECOND).await;
+            assert_eq!(kinds(&told), [Some(kind)]);
+            let cause = told.lock().unwrap()[0].1.clone().unwrap().cause;
+            assert!(cause.contains(words), "{cause}");
+            lab.wait(600 * SECOND).await;
+            assert!(!asked.is_finished());
+            let _ = host.network.clone().script(|_| None);
+            asked.await.unwrap().unwrap().release().await.unwrap();
+            assert_eq!(kinds(&told)[..2], [Some(kind), None]);
+        });
+    }
+}
+
+#[test]
+fn an_answer_that_keeps_a_waiter_in_the_queue_is_told_once_though_the_other_half_is_served() {
+    for only in ["GetItem", "Query", "UpdateItem"] {
+        for slots in [1, 8] {
+            virtual_time(async {
+                let lab = Lab::new().await;
+                let host = || lab.host_with(|builder| builder.successor_slots(slots));
+                let (holder, before, waiter) = (host(), host(), host());
+                let guard = acquire(&holder).await;
+                let next = waits(&lab, &before).await;
+                let (lock, told) = told_by(&waiter);
+                let asked = asks(lock, RecordWait::Infinite);
+                lab.settle().await;
+                let _ = waiter.network.clone().script(move |request| {
+                    (request.operation() == only).then_some(Fault::Throttle)
+                });
+                lab.wait(18 * SECOND).await;
+                let _ = waiter.network.clone().script(|_| None);
+                lab.wait(30 * SECOND).await;
+                let told = kinds(&told);
+                let began = told.iter().filter(|it| it.is_some()).count();
+                assert!(began <= 1, "{only} {slots}: {told:?}");
+                assert!(told.last().unwrap().is_none(), "{only} {slots}: {told:?}");
+                guard.release().await.unwrap();
+                next.await.unwrap().release().await.unwrap();
+                asked.await.unwrap().unwrap().release().await.unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn what_keeps_a_call_is_told_when_it_changes() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let host = lab.host_with(|builder| builder.outage_timeout(SECOND));
-        let _ = host.network.clone().script(|_| Some(Fault::Throttle));
+        let host = lab.host();
         let (lock, told) = told_by(&host);
+        let _ = host.network.clone().script(|_| Some(Fault::Throttle));
         let asked = asks(lock, RecordWait::Infinite);
-        lab.wait(600 * SECOND).await;
-        assert!(!asked.is_finished() && brief(&told).is_empty());
+        lab.wait(10 * SECOND).await;
+        let lost = Fault::Lose(When::Before);
+        let _ = host.network.clone().script(move |_| Some(lost.clone()));
+        lab.wait(30 * SECOND).await;
+        let expired = Fault::Refuse("ExpiredTokenException");
+        let _ = host.network.clone().script(move |_| Some(expired.clone()));
+        lab.wait(30 * SECOND).await;
+        let unsigned = Fault::Refuse("InvalidSignatureException");
+        let _ = host.network.clone().script(move |_| Some(unsigned.clone()));
+        lab.wait(30 * SECOND).await;
         let _ = host.network.clone().script(|_| None);
         asked.await.unwrap().unwrap().release().await.unwrap();
+        let told = kinds(&told);
+        assert_eq!(
+            told[..5],
+            [
+                Some(OutageKind::Throttled),
+                Some(OutageKind::Unreachable),
+                Some(OutageKind::NoCredentials),
+                Some(OutageKind::Signature),
+                None
+            ]
+        );
     });
+}
+
+/// A policy that was just attached denies for some seconds.
+#[test]
+fn who_waits_puts_up_with_a_denial_for_twenty_seconds_and_then_is_told_it_as_such() {
+    for is_queued in [false, true] {
+        for lasts in [15, 60] {
+            virtual_time(async {
+                let lab = Lab::new().await;
+                let (holder, waiter) = (lab.host(), lab.host());
+                let guard = acquire(&holder).await;
+                let (lock, told) = told_by(&waiter);
+                let asked = || asks(lock.clone(), RecordWait::Infinite);
+                let queued = match is_queued {
+                    true => Some(asked()),
+                    false => None,
+                };
+                lab.settle().await;
+                let _ = waiter
+                    .network
+                    .clone()
+                    .script(|_| Some(Fault::Refuse("AccessDeniedException")));
+                let asked = queued.unwrap_or_else(asked);
+                lab.wait(lasts * SECOND).await;
+                let _ = waiter.network.clone().script(|_| None);
+                let kinds = kinds(&told);
+                assert!(kinds.contains(&Some(OutageKind::Refused)), "{kinds:?}");
+                assert_eq!(asked.is_finished(), lasts > 20, "{kinds:?}");
+                guard.release().await.unwrap();
+                match asked.await.unwrap() {
+                    Ok(guard) => guard.release().await.unwrap(),
+                    Err(refused) => {
+                        assert!(matches!(refused, Error::Refused { .. }), "{refused}");
+                        assert!(refused.to_string().contains("AccessDenied"), "{refused}");
+                    }
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn a_denial_ends_a_shorter_wait_when_that_is_over_and_other_refusals_end_it_at_once() {
+    let denied = Fault::Refuse("AccessDeniedException");
+    let missing = Fault::Refuse("ResourceNotFoundException");
+    for (fault, least, most) in [(denied, 9, 13), (missing, 0, 1)] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let host = lab.host();
+            let _ = host.network.clone().script(move |_| Some(fault.clone()));
+            let lock = host.locks.fair_lock("a").unwrap();
+            let started = Instant::now();
+            let refused = lock.acquire(RecordWait::Timeout(10 * SECOND)).await;
+            let (refused, took) = (refused.unwrap_err(), started.elapsed());
+            assert!(matches!(refused, Error::Refused { .. }), "{refused}");
+            assert!(least * SECOND <= took && took <= most * SECOND, "{took:?}");
+        });
+    }
 }
 
 #[test]
