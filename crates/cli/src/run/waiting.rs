@@ -1,5 +1,5 @@
 //! What `fairlock run` prints while it waits: its position in the queue, the expected wait, and who holds the lock. At a terminal it draws
-//! a progress line; elsewhere it prints lines. In both cases it reports that DynamoDB does not answer.
+//! a progress line; elsewhere it prints lines. In both cases it reports what else keeps the command from its turn.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -7,7 +7,7 @@ use std::mem::{replace, take};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fairlock::{LeaseLock, LossReason, Waiting};
+use fairlock::{LeaseLock, LossReason, OutageKind, Waiting};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -123,14 +123,14 @@ impl ProgressLine {
             told: Arc::clone(&told),
             began: now(),
         };
-        let (outage, loss) = (Mutex::new(false), Mutex::new(false));
+        let (outage, loss) = (Mutex::new(None), Mutex::new(false));
         let location = location.clone();
         let is_taken = move |waiting: &Waiting| !is_one && waiting.position == Some(0);
         let tells = move |lock: &str, waiting: &Waiting| {
-            let (name, is_out) = (shown(lock), waiting.outage.is_some());
-            let was_out = replace(&mut *locked(&outage), is_out);
-            if is_out != was_out && manner != Manner::Silent {
-                undrawn(&bar, || say(&outage_words(waiting, &location)));
+            let (name, kind) = (shown(lock), waiting.outage.as_ref().map(|it| it.kind));
+            let before = replace(&mut *locked(&outage), kind);
+            if kind != before && manner != Manner::Silent {
+                undrawn(&bar, || say(&outage_words(waiting, before, &location)));
             }
             let was_lost = replace(&mut *locked(&loss), waiting.place_lost.is_some());
             if let Some(reason) = waiting.place_lost.as_ref().filter(|_| !was_lost)
@@ -241,18 +241,27 @@ fn is_in_foreground() -> bool {
         .is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
-fn outage_words(waiting: &Waiting, location: &Location) -> String {
+/// Says what keeps this process from its turn, or that what did `before` does no more.
+fn outage_words(waiting: &Waiting, before: Option<OutageKind>, location: &Location) -> String {
+    use OutageKind::{Conflict, Refused, Throttled};
+    let engine = location.engine();
     let Some(outage) = &waiting.outage else {
-        return format!("reached {} again", location.engine());
+        return match before {
+            Some(Throttled | Conflict | Refused) => format!("{engine} serves requests again"),
+            _ => format!("reached {engine} again"),
+        };
     };
-    match location.explained(&outage.cause) {
-        Some(why) => format!("{why}; goes on trying"),
-        None => format!(
-            "cannot reach {}, and goes on trying: {}: {}",
-            location.engine(),
-            outage.cause,
-            location.way_there()
-        ),
+    let (cause, way) = (&outage.cause, location.way_there());
+    match (location.explained(cause), outage.kind) {
+        (Some(why), _) => format!("{why}; goes on trying"),
+        (None, Throttled) => format!("{engine} is too busy; goes on trying: {cause}"),
+        (None, Conflict) => {
+            format!("another program's transactions use the lock; goes on trying: {cause}")
+        }
+        (None, Refused) => {
+            format!("{engine} refuses a request; goes on trying for a while: {cause}")
+        }
+        (None, _) => format!("cannot reach {engine}, and goes on trying: {cause}: {way}"),
     }
 }
 

@@ -6,6 +6,8 @@
 )]
 
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fairlock::embedded::Fault;
@@ -173,4 +175,37 @@ fn an_engine_without_ttl_is_called_so_by_those_who_create_a_table_and_those_who_
             "{checked}"
         );
     });
+}
+
+#[test]
+fn a_command_says_once_that_it_is_throttled_or_denied_and_goes_on() {
+    for (code, says) in [
+        (
+            "ThrottlingException",
+            "DynamoDB is too busy; goes on trying",
+        ),
+        (
+            "AccessDeniedException",
+            "DynamoDB refuses a request; goes on trying for a while",
+        ),
+    ] {
+        real_time(async {
+            let is_well = Arc::new(AtomicBool::new(false));
+            let cured = Arc::clone(&is_well);
+            let place = ServedEngine::before(Wire::Tcp, true, |network| {
+                network.script(move |request| {
+                    let is_ill = !cured.load(Ordering::Relaxed) && request.table() == Some("locks");
+                    is_ill.then_some(Fault::Refuse(code))
+                })
+            });
+            let cloud = Cloud::at(place.await).await;
+            let waits = cloud.start("run --wait infinite AT a", "touch done", "waits");
+            cloud.until("waits", says).await;
+            is_well.store(true, Ordering::Relaxed);
+            assert_eq!(self::code(waits).await, Some(0), "{}", cloud.told("waits"));
+            let told = cloud.told("waits");
+            assert_eq!(told.matches(says).count(), 1, "{told}");
+            assert!(told.contains("DynamoDB serves requests again"), "{told}");
+        });
+    }
 }
