@@ -243,11 +243,11 @@ fn is_in_foreground() -> bool {
 
 /// Says what keeps this process from its turn, or that what did `before` does no more.
 fn outage_words(waiting: &Waiting, before: Option<OutageKind>, location: &Location) -> String {
-    use OutageKind::{Conflict, Refused, Throttled};
+    use OutageKind::{Conflict, LoadingCredentials, Refused, Throttled};
     let engine = location.engine();
     let Some(outage) = &waiting.outage else {
         return match before {
-            Some(Throttled | Conflict | Refused) => format!("{engine} serves requests again"),
+            Some(Throttled | Conflict | LoadingCredentials | Refused) => format!("{engine} serves requests again"),
             _ => format!("reached {engine} again"),
         };
     };
@@ -261,6 +261,7 @@ fn outage_words(waiting: &Waiting, before: Option<OutageKind>, location: &Locati
         (None, Refused) => {
             format!("{engine} refuses a request; goes on trying for a while: {cause}")
         }
+        (None, LoadingCredentials) => format!("waits for credentials: {cause}"),
         (None, _) => format!("cannot reach {engine}, and goes on trying: {cause}: {way}"),
     }
 }
