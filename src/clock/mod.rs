@@ -11,7 +11,8 @@
 mod close_timer;
 
 use std::future::pending;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -43,6 +44,8 @@ enum Source {
     Tokio {
         origin: Instant,
         unix: Duration,
+        /// By how many seconds the wall time was set ahead since, or back.
+        stepped: Arc<AtomicI64>,
         rate: f64,
     },
 }
@@ -85,11 +88,12 @@ impl Clock {
         Clock(Source::Tokio {
             origin: Instant::now(),
             unix,
+            stepped: Arc::default(),
             rate: 1.0,
         })
     }
 
-    /// Sets the clock's wall time ahead by `offset`. Has no effect on the system's clock.
+    /// Makes the clock of another host, whose wall time is ahead by `offset`. Has no effect on the system's clock.
     ///
     /// # Examples
     ///
@@ -99,10 +103,28 @@ impl Clock {
     /// ```
     #[must_use]
     pub fn ahead(mut self, offset: Duration) -> Self {
-        if let Source::Tokio { unix, .. } = &mut self.0 {
+        if let Source::Tokio { unix, stepped, .. } = &mut self.0 {
             *unix = unix.saturating_add(offset);
+            *stepped = Arc::new(AtomicI64::new(stepped.load(Ordering::Relaxed)));
         }
         self
+    }
+
+    /// Sets the wall time of this clock and its clones ahead by so many seconds, or back if negative, as NTP does while programs run. Leases
+    /// go by another time, which nothing sets. Has no effect on the system's clock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let clock = fairlock::Clock::of_tokio(std::time::Duration::from_secs(1_700_000_000));
+    /// let host = clock.clone().ahead(std::time::Duration::ZERO);
+    /// host.step(120);
+    /// host.step(-120);
+    /// ```
+    pub fn step(&self, seconds: i64) {
+        if let Source::Tokio { stepped, .. } = &self.0 {
+            stepped.fetch_add(seconds, Ordering::Relaxed);
+        }
     }
 
     /// Makes the clock count `factor` seconds a second: below 1, it is slow. The factor is kept between a thousandth and a thousand, and
@@ -130,7 +152,20 @@ impl Clock {
     pub(crate) fn unix(&self) -> Duration {
         match &self.0 {
             Source::System => system_unix(),
-            Source::Tokio { origin, unix, .. } => unix.saturating_add(origin.elapsed()),
+            Source::Tokio {
+                origin,
+                unix,
+                stepped,
+                ..
+            } => {
+                let now = unix.saturating_add(origin.elapsed());
+                let seconds = stepped.load(Ordering::Relaxed);
+                let by = Duration::from_secs(seconds.unsigned_abs());
+                match seconds < 0 {
+                    true => now.saturating_sub(by),
+                    false => now.saturating_add(by),
+                }
+            }
         }
     }
 

@@ -1,14 +1,13 @@
 //! A server's answer to one request: a status and a JSON body.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::http::StatusCode;
 use aws_smithy_types::DateTime;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::date_time::Format;
-
-use crate::time::WallClock;
 
 const DYNAMODB: &str = "com.amazonaws.dynamodb.v20120810";
 const CORAL: &str = "com.amazon.coral.service";
@@ -80,15 +79,15 @@ impl Answer {
         Answer::new(status, body.to_string())
     }
 
-    /// Renders the answer as HTTP, with the headers that DynamoDB sends. Without a clock there is no `Date`.
+    /// Renders the answer as HTTP, with the headers that DynamoDB sends. `now` is the time since 1970, without which there is no `Date`.
     #[expect(clippy::expect_used, reason = "every status here is a constant")]
-    pub(crate) fn into_http(self, clock: Option<&dyn WallClock>) -> HttpResponse {
+    pub(crate) fn into_http(self, now: Option<Duration>) -> HttpResponse {
         let status = StatusCode::try_from(self.status).expect("an HTTP status");
         let mut response = HttpResponse::new(status, SdkBody::from(self.body));
         let headers = response.headers_mut();
         headers.insert("content-type", "application/x-amz-json-1.0");
         headers.insert("x-amzn-requestid", request_id());
-        if let Some(date) = clock.and_then(date) {
+        if let Some(date) = now.and_then(date) {
             headers.insert("date", date);
         }
         response
@@ -114,9 +113,9 @@ pub(crate) fn skewed(mut answer: HttpResponse, seconds: i64) -> HttpResponse {
     answer
 }
 
-/// The clock's wall time in whole seconds, as HTTP writes it.
-fn date(clock: &dyn WallClock) -> Option<String> {
-    text(i64::try_from(clock.unix().as_secs()).ok()?)
+/// A time since 1970 in whole seconds, as HTTP writes it.
+fn date(now: Duration) -> Option<String> {
+    text(i64::try_from(now.as_secs()).ok()?)
 }
 
 fn text(seconds: i64) -> Option<String> {

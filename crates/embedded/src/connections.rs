@@ -22,11 +22,9 @@ pub(crate) struct Connections {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
-    number: u64,
+    pub(crate) number: u64,
     /// Whether it must not be used again.
     is_retired: Arc<AtomicBool>,
-    /// By how many seconds the clock of its front end is ahead.
-    pub(crate) skew: i64,
 }
 
 impl Connections {
@@ -40,10 +38,10 @@ impl Connections {
         None
     }
 
-    /// Returns the number of a new connection, and the function that knows the clock of its front end.
-    pub(crate) fn open(&mut self) -> (u64, Option<Clocks>) {
+    /// Returns the number of a new connection.
+    pub(crate) fn open(&mut self) -> u64 {
         self.opened += 1;
-        (self.opened, self.clocks.clone())
+        self.opened
     }
 
     /// Keeps a connection whose answer came, so that it may be used again.
@@ -57,11 +55,10 @@ impl Connections {
 }
 
 impl Connection {
-    pub(crate) fn new(number: u64, skew: i64) -> Self {
+    pub(crate) fn new(number: u64) -> Self {
         Connection {
             number,
             is_retired: Arc::default(),
-            skew,
         }
     }
 

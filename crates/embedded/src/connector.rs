@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::fate::{Arrival, Ending, Fate};
 use crate::network::{Far, Network};
 use crate::request::{Exchange, Outcome, Request};
-use crate::time::System;
+use crate::time::{System, WallClock};
 
 /// A network in the form that the SDK expects.
 #[derive(Debug)]
@@ -69,7 +69,9 @@ impl Wire {
         let request = Arc::new(self.network.enter(taken(http).await?));
         let connection = self.connect(&request);
         let mut fate = self.network.fate(&request);
-        let ahead = connection.as_ref().map_or(0, |connection| connection.skew);
+        let ahead = connection
+            .as_ref()
+            .map_or(0, |connection| self.network.ahead(connection));
         fate.skew = fate.skew.saturating_add(ahead);
         let stays_open = matches!(fate.ending, Ending::Answer | Ending::ServerError);
         let mut watch = Watch::begin(&self.network, &request);
@@ -189,7 +191,7 @@ impl Server {
     fn respond(&self, answer: Answer) -> HttpResponse {
         match self {
             Server::Engine(engine) => engine.respond(answer),
-            Server::Http(_) => answer.into_http(Some(&System)),
+            Server::Http(_) => answer.into_http(Some(System.unix())),
         }
     }
 }

@@ -8,7 +8,7 @@ use dynoxide::DynoxideError;
 
 use crate::answer::Answer;
 use crate::store::{Access, Store};
-use crate::time::{System, WallClock};
+use crate::time::WallClock;
 use crate::{operations, recovery, ttl};
 
 const UNWRITTEN: &str = "this engine only reads its file";
@@ -33,7 +33,6 @@ const UNWRITTEN: &str = "this engine only reads its file";
 #[derive(Clone)]
 pub struct Engine {
     store: Store,
-    clock: Arc<dyn WallClock>,
     dated: bool,
     shows_old_values: bool,
 }
@@ -146,13 +145,14 @@ impl Engine {
     fn on(store: Store) -> Engine {
         Engine {
             store,
-            clock: Arc::new(System),
             dated: true,
             shows_old_values: true,
         }
     }
 
-    /// Sets the clock that the `Date` of answers and [`expire`](Engine::expire) follow. The default is the system's clock.
+    /// Sets the clock that the `Date` of answers and [`expire`](Engine::expire) follow. The default is the system's clock. That clock is
+    /// read when an engine in memory begins, and when a file is used for the first time after a boot. From then on the time since boot
+    /// counts, so that a step of the clock changes nothing. A `Date` in a file never goes back.
     ///
     /// # Examples
     ///
@@ -178,7 +178,7 @@ impl Engine {
     /// ```
     #[must_use = "the clock is the returned engine's"]
     pub fn with_clock(mut self, clock: impl WallClock + 'static) -> Engine {
-        self.clock = Arc::new(clock);
+        self.store.set_clock(Arc::new(clock));
         self
     }
 
@@ -228,8 +228,9 @@ impl Engine {
     /// # }
     /// ```
     pub async fn expire(&self) -> Result<usize, EngineError> {
-        let now = self.clock.unix();
-        let swept = self.store.ask_anew(move |db| ttl::expire(db, now)).await;
+        let store = self.store.clone();
+        let expire = move |db: &_| ttl::expire(db, store.date().unwrap_or_default());
+        let swept = self.store.ask_anew(expire).await;
         swept.map_err(EngineError::at("a sweep"))
     }
 
@@ -254,7 +255,7 @@ impl Engine {
 
     /// Renders an answer as it leaves this engine, whether or not the engine wrote it.
     pub(crate) fn respond(&self, answer: Answer) -> HttpResponse {
-        answer.into_http(self.dated.then_some(&*self.clock))
+        answer.into_http(self.store.date().filter(|_| self.dated))
     }
 
     fn word(&self, operation: &str, said: Result<Option<String>, DynoxideError>) -> Answer {
@@ -277,9 +278,7 @@ impl Engine {
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine")
-            .field("clock", &self.clock)
-            .finish_non_exhaustive()
+        f.debug_struct("Engine").finish_non_exhaustive()
     }
 }
 

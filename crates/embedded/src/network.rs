@@ -272,7 +272,7 @@ impl Network {
     ///
     /// Connections are kept and used again, one request at a time over each. Each leads to one front end, as with DynamoDB. `ahead` takes
     /// the number of a connection: 1 for the first that is opened, 2 for the second, and so on. It returns by how many seconds the clock of
-    /// that connection's front end is ahead, or behind if negative. Every answer over that connection tells the time so. A connection is
+    /// that connection's front end is ahead, or behind if negative. It is called for each request, so the clock of a front end may step. A connection is
     /// not used again if it was closed, if its answer never comes, or if the SDK's client has retired it.
     ///
     /// # Examples
@@ -363,10 +363,16 @@ impl Network {
     pub(crate) fn connect(&self) -> Connection {
         let idle = self.state().connections.take();
         idle.unwrap_or_else(|| {
-            let (number, clocks) = self.state().connections.open();
-            // The caller's function may call this network, so the state is not locked here.
-            Connection::new(number, clocks.map_or(0, |ahead| ahead(number)))
+            let number = self.state().connections.open();
+            Connection::new(number)
         })
+    }
+
+    /// By how many seconds the front end behind the connection is ahead. The caller's function may call this network, so the state is not
+    /// locked meanwhile.
+    pub(crate) fn ahead(&self, connection: &Connection) -> i64 {
+        let clocks = self.state().connections.clocks.clone();
+        clocks.map_or(0, |ahead| ahead(connection.number))
     }
 
     /// Keeps a connection whose answer came, so that the next request may go over it.

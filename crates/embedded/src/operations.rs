@@ -3,7 +3,7 @@
 use dynoxide::{Database, DynoxideError};
 
 use crate::database::{self, json};
-use crate::{recovery, tags};
+use crate::{own, recovery, tags};
 
 /// Returns the JSON answer to a JSON request, or `None` if there is no such operation.
 pub(crate) fn run(
@@ -13,7 +13,7 @@ pub(crate) fn run(
 ) -> Result<Option<String>, DynoxideError> {
     let asked = || database::run(db, operation, body);
     match operation {
-        "ListTables" => recovery::listed(asked()?),
+        "ListTables" => own::hidden(asked()?),
         "DeleteTable" => recovery::deleted(db, asked()?),
         "DescribeContinuousBackups" => json(body, |request| recovery::describe(db, request)),
         "UpdateContinuousBackups" => json(body, |request| recovery::update(db, request)),

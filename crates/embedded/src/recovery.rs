@@ -6,10 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::database;
+use crate::own::{self, ask, parsed};
 
-/// The table of this engine's own.
-const TABLE: &str = "fairlock-embedded.recovery";
+const TABLE: &str = own::RECOVERY;
 const DAYS: &str = "RecoveryPeriodInDays";
 /// For how many days DynamoDB keeps what it needs for a recovery, unless a request says less.
 const MOST_DAYS: u32 = 35;
@@ -84,7 +83,7 @@ pub(crate) fn update(db: &Database, request: Update) -> Done<Described> {
     match (asked.enabled, is_kept(db)?) {
         (true, is_kept) => {
             if !is_kept {
-                make(db)?;
+                own::make(db, TABLE)?;
             }
             let item = json!({ "id": { "S": id }, "days": { "N": days.to_string() } });
             ask(db, "PutItem", &json!({ "TableName": TABLE, "Item": item }))?;
@@ -93,18 +92,6 @@ pub(crate) fn update(db: &Database, request: Update) -> Done<Described> {
         (false, false) => {}
     }
     Ok(Described::of(asked.enabled.then_some(days)))
-}
-
-/// Removes this engine's own table from an answer to ListTables.
-pub(crate) fn listed(answer: Option<String>) -> Done<Option<String>> {
-    let Some(text) = answer.as_deref().filter(|text| text.contains(TABLE)) else {
-        return Ok(answer);
-    };
-    let mut answer = parsed(text)?;
-    if let Some(names) = answer["TableNames"].as_array_mut() {
-        names.retain(|name| name != TABLE);
-    }
-    Ok(Some(answer.to_string()))
 }
 
 /// Forgets the table that this answer to DeleteTable describes.
@@ -140,20 +127,6 @@ fn is_kept(db: &Database) -> Done<bool> {
     }
 }
 
-fn make(db: &Database) -> Done<()> {
-    let request = json!({
-        "TableName": TABLE,
-        "KeySchema": [{ "AttributeName": "id", "KeyType": "HASH" }],
-        "AttributeDefinitions": [{ "AttributeName": "id", "AttributeType": "S" }],
-        "BillingMode": "PAY_PER_REQUEST",
-    });
-    match ask(db, "CreateTable", &request) {
-        // Another process made it since this one looked.
-        Ok(_) | Err(DynoxideError::ResourceInUseException(_)) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
 fn read(db: &Database, id: &str) -> Done<Option<u32>> {
     let request = json!({ "TableName": TABLE, "Key": { "id": { "S": id } } });
     let found = ask(db, "GetItem", &request)?;
@@ -164,14 +137,4 @@ fn read(db: &Database, id: &str) -> Done<Option<u32>> {
 fn forget(db: &Database, id: &str) -> Done<()> {
     let request = json!({ "TableName": TABLE, "Key": { "id": { "S": id } } });
     ask(db, "DeleteItem", &request).map(drop)
-}
-
-fn ask(db: &Database, operation: &str, request: &Value) -> Done<Value> {
-    let answer = database::run(db, operation, request.to_string().as_bytes())?;
-    parsed(answer.as_deref().unwrap_or("{}"))
-}
-
-fn parsed(answer: &str) -> Done<Value> {
-    serde_json::from_str(answer)
-        .map_err(|error| DynoxideError::InternalServerError(error.to_string()))
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use dynoxide::storage_backend::BackendError;
 use dynoxide::{Database, DynoxideError};
 
+use crate::date::{Begin, FileDate};
 use crate::file::{self, Identity};
-use crate::time::now;
+use crate::time::{SetOnce, System, WallClock, now};
 use crate::turnstile::Turnstile;
 use crate::unmade;
 
@@ -26,7 +27,7 @@ type Done<T> = Result<T, DynoxideError>;
 
 #[derive(Clone)]
 pub(crate) enum Store {
-    Memory(Database),
+    Memory(Database, Arc<dyn WallClock>),
     File(File),
 }
 
@@ -38,6 +39,7 @@ pub(crate) struct File {
     opened: Arc<Mutex<Opened>>,
     access: Access,
     turnstile: Turnstile,
+    date: FileDate,
 }
 
 struct Opened {
@@ -55,7 +57,8 @@ pub(crate) enum Access {
 
 impl Store {
     pub(crate) fn memory() -> Done<Store> {
-        Database::memory().map(Store::Memory)
+        let clock = Arc::new(SetOnce::now());
+        Ok(Store::Memory(Database::memory()?, clock))
     }
 
     pub(crate) fn file(path: &Path, access: Access) -> Done<Store> {
@@ -72,19 +75,35 @@ impl Store {
             opened: Arc::new(Mutex::new(opened)),
             access,
             turnstile,
+            date: FileDate::of(Arc::new(System)),
         }))
+    }
+
+    pub(crate) fn set_clock(&mut self, clock: Arc<dyn WallClock>) {
+        match self {
+            Store::Memory(_, set) => *set = clock,
+            Store::File(file) => file.date = FileDate::of(clock),
+        }
+    }
+
+    /// The time since 1970 by this store. A file does not tell it before the first request.
+    pub(crate) fn date(&self) -> Option<Duration> {
+        match self {
+            Store::Memory(_, clock) => Some(clock.unix()),
+            Store::File(file) => file.date.now(),
+        }
     }
 
     pub(crate) fn may_write(&self) -> bool {
         match self {
-            Store::Memory(_) => true,
+            Store::Memory(..) => true,
             Store::File(file) => file.access == Access::Write,
         }
     }
 
     /// Whether requests are answered without waiting, so that they need no task of their own.
     pub(crate) fn is_immediate(&self) -> bool {
-        matches!(self, Store::Memory(_))
+        matches!(self, Store::Memory(..))
     }
 
     /// Reads the tables as this store knows them. A reader of a file does not wait for writers.
@@ -93,7 +112,7 @@ impl Store {
         work: impl Fn(&Database) -> Done<T> + Clone + Send + 'static,
     ) -> Done<T> {
         match self {
-            Store::Memory(database) => work(database),
+            Store::Memory(database, _) => work(database),
             Store::File(file) => file.read(work).await,
         }
     }
@@ -104,7 +123,7 @@ impl Store {
         work: impl Fn(&Database) -> Done<T> + Clone + Send + 'static,
     ) -> Done<T> {
         match self {
-            Store::Memory(database) => work(database),
+            Store::Memory(database, _) => work(database),
             Store::File(file) => file.write(work).await,
         }
     }
@@ -115,7 +134,7 @@ impl Store {
         work: impl Fn(&Database) -> Done<T> + Clone + Send + 'static,
     ) -> Done<T> {
         match self {
-            Store::Memory(database) => work(database),
+            Store::Memory(database, _) => work(database),
             Store::File(file) => file.ask_anew(work).await,
         }
     }
@@ -205,8 +224,14 @@ impl File {
         let file = self.clone();
         let in_turn = move || {
             let (database, work) = (file.current()?, work.clone());
-            file.turnstile
-                .write(Path::new(&*file.path), move || work(&database))
+            let date = file.date.clone();
+            let in_turn = move || {
+                let done = work(&database)?;
+                // What was written stays so, whatever becomes of this. The next write notes it then.
+                let _ = date.note(&database);
+                Ok(done)
+            };
+            file.turnstile.write(Path::new(&*file.path), in_turn)
         };
         self.ask_often(in_turn).await
     }
@@ -225,15 +250,23 @@ impl File {
 
     /// Returns the file that has the name now, opened.
     fn current(&self) -> Done<Database> {
-        let identity = file::identity(Path::new(&*self.path)).map_err(gone)?;
+        let path = Path::new(&*self.path);
+        let identity = file::identity(path).map_err(gone)?;
         if self.access == Access::Look {
-            return copy(&self.path);
+            let copy = copy(&self.path)?;
+            self.date.suppose(&copy)?;
+            return Ok(copy);
         }
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if opened.identity != identity {
             *opened = self.access.open(&self.path, &self.turnstile)?;
+            self.date.forget();
         }
-        Ok(opened.database.clone())
+        let database = opened.database.clone();
+        drop(opened);
+        let in_turn = |begin: Begin| self.turnstile.write(path, move || begin.run());
+        self.date.learn(&database, in_turn)?;
+        Ok(database)
     }
 
     /// Runs the work off the runtime's threads, because SQLite blocks. Tries again while the file is busy, [`TRIES`] times in all at most.
