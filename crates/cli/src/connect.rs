@@ -88,7 +88,7 @@ impl Location {
     /// Opens the file, or DynamoDB.
     async fn opened(&self, purpose: Purpose) -> Result<Client, Failure> {
         match &self.local {
-            Some(file) => local_file::open(file, purpose).await,
+            Some(file) => local_file::open(file, purpose, self.file_systems()).await,
             None => cloud::connect(self).await,
         }
     }

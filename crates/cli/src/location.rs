@@ -7,13 +7,18 @@ use std::sync::OnceLock;
 use clap::Args;
 use fairlock_cli::flags;
 
-use crate::local_file;
+use crate::local_file::{self, FileSystems};
 use crate::table_identity::TableIdentity;
 use crate::text::quoted;
 
 const TRUST_OWN_CLOCK: &str = "\
 Let this host's clock stand in for the dates that answers do not have, as those of DynamoDB Local. Without it, such an engine has no \
 leases. Give it to all commands at the table, on hosts whose clocks agree within 8s. Where answers have dates, it changes nothing";
+
+const ANY_FILESYSTEM: &str = "\
+Use the file of --local also on a file system that other machines may share, such as NFS (EFS) and SMB, or that an unknown program serves \
+(FUSE). The locks of SQLite may not hold there: then two processes get one lock, or the file is damaged. Insist only where one machine \
+has the file at a time, and its locks are known to hold";
 
 /// The flags that say where the locks are.
 #[derive(Args, Clone, Debug)]
@@ -35,6 +40,10 @@ pub(crate) struct Location {
     /// Use no DynamoDB, but a file that all processes of this machine share
     #[arg(long, value_name = "FILE", env = "FAIRLOCK_LOCAL")]
     pub(crate) local: Option<PathBuf>,
+
+    /// Use the file of --local also on NFS, SMB or FUSE, where two may get one lock
+    #[arg(long, hide_short_help = true, long_help = ANY_FILESYSTEM)]
+    pub(crate) any_filesystem: bool,
 
     /// Locks of one name in different namespaces are different locks
     #[arg(
@@ -116,6 +125,11 @@ impl Location {
         let _ = self.identity.set(identity);
     }
 
+    /// On which file systems the file may be.
+    pub(crate) fn file_systems(&self) -> FileSystems {
+        FileSystems::insisted(self.any_filesystem)
+    }
+
     /// Records what the user should check if nothing answers.
     pub(crate) fn note_way(&self, way: String) {
         let _ = self.way.set(way);
@@ -157,6 +171,9 @@ impl Location {
         if let Some(file) = &self.local {
             flags.extend(["--local".into(), file.clone().into()]);
         }
+        if self.any_filesystem {
+            flags.push("--any-filesystem".into());
+        }
         flags
     }
 
@@ -186,6 +203,9 @@ impl Location {
             .for_each(|(flag, value, _)| add(flag, value));
         if self.trust_own_clock {
             line.push_str(" --trust-own-clock");
+        }
+        if self.any_filesystem {
+            line.push_str(" --any-filesystem");
         }
         line
     }

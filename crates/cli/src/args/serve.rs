@@ -31,6 +31,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE")]
     pub(crate) local: Option<PathBuf>,
 
+    /// Use the file of --local also on NFS, SMB or FUSE, where two may get one lock.
+    #[arg(long, requires = "local")]
+    pub(crate) any_filesystem: bool,
+
     /// Print each operation on standard error, with the status of its answer.
     #[arg(long)]
     pub(crate) log: bool,

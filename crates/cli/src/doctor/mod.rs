@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::args::commands::Doctor;
 use crate::cloud::Cloud;
 use crate::failure::{Failure, UNFIT};
-use crate::local_file::{self, Purpose};
+use crate::local_file::{self, FileSystemKind, FileSystems, Purpose};
 use crate::location::Location;
 use crate::output;
 use crate::table_advice;
@@ -104,6 +104,10 @@ impl Checks<'_> {
     async fn file(&mut self, file: &Path) -> Result<Option<Client>, Failure> {
         let name = file.display();
         let obstacle = local_file::obstacle(file);
+        let file_systems = self.options.location.file_systems();
+        if !self.file_system(file)? {
+            return Ok(None);
+        }
         if local_file::is_to_come(file) {
             match obstacle {
                 Some(why) => {
@@ -114,7 +118,7 @@ impl Checks<'_> {
             }
             return Ok(None);
         }
-        let opened = match local_file::open(file, Purpose::Inspect).await {
+        let opened = match local_file::open(file, Purpose::Inspect, file_systems).await {
             Ok(opened) => opened,
             Err(failure) => {
                 self.tell("file", State::Problem, failure.text())?;
@@ -131,9 +135,31 @@ impl Checks<'_> {
                 let text = format!("the disk of {name} is almost full: make room there");
                 self.tell("file", State::Problem, text)?;
             }
-            None => self.tell("file", State::Ok, format!("{name} can be read and written"))?,
+            None => {
+                let text = format!("{name} can be read and written{}", seen_by(file));
+                self.tell("file", State::Ok, text)?;
+            }
         }
         Ok(Some(opened))
+    }
+
+    /// Tells of a file system on which locks may not hold. Returns whether the file may be used.
+    fn file_system(&mut self, file: &Path) -> Result<bool, Failure> {
+        let safe = local_file::check_file_system(file, FileSystems::Safe);
+        let Err(doubt) = safe else {
+            return Ok(true);
+        };
+        let name = file.display();
+        let insists = self.options.location.any_filesystem;
+        match insists {
+            true => self.tell("file", State::Warning, format!("{name}: {doubt}"))?,
+            false => self.tell(
+                "file",
+                State::Problem,
+                format!("cannot use {name}: {doubt}"),
+            )?,
+        }
+        Ok(insists)
     }
 
     async fn cloud(&mut self) -> Result<Option<Client>, Failure> {
@@ -297,6 +323,16 @@ impl probe::Skew {
             true => (State::Warning, text),
             false => (State::Problem, text),
         }
+    }
+}
+
+/// Says which processes do not see the file, if it is in a container.
+fn seen_by(file: &Path) -> &'static str {
+    match local_file::kind_of(file) {
+        Some(FileSystemKind::Overlay) => {
+            ", in a layer of this container (overlay), which no other container sees"
+        }
+        _ => "",
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::real;
 
 /// The first bytes of every SQLite database.
-const SQLITE: &[u8] = b"SQLite format 3\0";
+pub(super) const SQLITE: &[u8] = b"SQLite format 3\0";
 /// Text that every database of the engine contains.
 const OURS: &[u8] = b"CREATE TABLE _config";
 /// A database that the engine or another program has just begun is at most this long, and has no tables yet.

@@ -1,7 +1,9 @@
 //! Opens a file of locks, after checks.
 
 mod access;
+mod file_system;
 mod file_type;
+mod length;
 
 use std::error::Error;
 use std::io::ErrorKind;
@@ -16,9 +18,11 @@ use tokio::time::sleep;
 
 use crate::failure::Failure;
 
+pub(crate) use file_system::{FileSystems, Kind as FileSystemKind, kind_of};
 pub(crate) use file_type::open_for_good;
 
 use file_type::Kind;
+use length::Length;
 
 /// Why the place is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +40,14 @@ const INSPECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// Opens a file of the engine, or creates it if `purpose` allows that. A separate thread opens the file, which takes as long as other
 /// processes keep it busy. A caller that stops waiting leaves the thread behind.
-pub(crate) async fn engine(file: &Path, purpose: Purpose) -> Result<Engine, Failure> {
+pub(crate) async fn engine(
+    file: &Path,
+    purpose: Purpose,
+    file_systems: FileSystems,
+) -> Result<Engine, Failure> {
     let unusable =
         |why: String| Failure::unavailable(format!("cannot use {}: {why}", file.display()));
+    check_file_system(file, file_systems).map_err(unusable)?;
     check_file(file).map_err(unusable)?;
     let obstacle = access::obstacle(file);
     let open: fn(PathBuf) -> Result<Engine, EngineError> = match (purpose, obstacle) {
@@ -66,8 +75,12 @@ pub(crate) async fn engine(file: &Path, purpose: Purpose) -> Result<Engine, Fail
 }
 
 /// Opens a file as [`engine`] does, and returns a client of it.
-pub(crate) async fn open(file: &Path, purpose: Purpose) -> Result<Client, Failure> {
-    Ok(engine(file, purpose).await?.client())
+pub(crate) async fn open(
+    file: &Path,
+    purpose: Purpose,
+    file_systems: FileSystems,
+) -> Result<Client, Failure> {
+    Ok(engine(file, purpose, file_systems).await?.client())
 }
 
 /// Whether the first turn makes the file, or a table in it: it is not there, or empty, and nothing else is wrong with it. Nothing is
@@ -101,6 +114,15 @@ fn check_file(file: &Path) -> Result<(), String> {
         ),
         Err(_) => has_directory(file),
     }
+}
+
+/// Rejects a file at which two processes may have one lock.
+pub(crate) fn check_file_system(file: &Path, file_systems: FileSystems) -> Result<(), String> {
+    let doubt = match file_systems {
+        FileSystems::Safe => file_system::doubt(file),
+        FileSystems::Any => None,
+    };
+    doubt.map_or(Ok(()), Err)
 }
 
 fn has_directory(file: &Path) -> Result<(), String> {
@@ -169,12 +191,14 @@ pub(crate) fn real(file: &Path) -> PathBuf {
 pub(crate) struct Known {
     file: Named,
     log: Option<Named>,
+    length: Length,
 }
 
 impl Known {
     pub(crate) fn of(file: &Path) -> Option<Known> {
         Some(Known {
             file: Named::of(file)?,
+            length: Length::of(file)?,
             log: Named::of(&file_type::log_of(&real(file), "-wal")),
         })
     }
@@ -186,6 +210,12 @@ impl Known {
     /// Whether the file was deleted. Another file may have its name by now.
     pub(crate) fn is_gone(&self) -> bool {
         self.file.is_gone()
+    }
+
+    /// Whether the file was cut, as by `truncate` or by a shell's `>`. What a process writes into it then may damage it further, and the
+    /// next process may find no locks.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.length.is_cut()
     }
 
     /// Returns the log's name if the log was deleted. Nothing reads what this process writes from then on.

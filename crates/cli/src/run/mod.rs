@@ -376,6 +376,10 @@ async fn wait(
 fn replaced(location: &Location, known: &Known) -> Option<Failure> {
     let file = known.name();
     let why = match (known.is_gone(), file.exists()) {
+        (false, _) if known.is_cut() => Some(format!(
+            "cannot use {}: someone has cut it: when nobody uses it, delete it and those beside it whose names begin so",
+            file.display()
+        )),
         (false, _) => None,
         (true, false) => location.explained("the file is gone"),
         (true, true) => Some(format!(

@@ -642,12 +642,13 @@ async fn released(
     }
 }
 
-/// Explains that the file was deleted or replaced. The process that made another file takes this lock there, and cannot know of the command
+/// Explains that the file was deleted, replaced or cut. The process that made another file takes this lock there, and cannot know of the command
 /// that runs under the old file.
 fn deleted(location: &Location, file: Option<&Known>) -> Option<String> {
     let (file, name) = (file?, location.engine());
     match file.lost_log() {
         _ if file.is_gone() => Some(format!("{name} was deleted, or another has its name")),
+        _ if file.is_cut() => Some(format!("{name} was cut by someone")),
         Some(log) => Some(format!(
             "{} was deleted, which is a part of {name}",
             log.display()

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::args::serve::Serve;
 use crate::failure::{Failure, killed_by, say};
-use crate::local_file::{self, Purpose};
+use crate::local_file::{self, FileSystems, Purpose};
 use crate::output;
 use crate::signals;
 use answer::Desk;
@@ -51,7 +51,10 @@ async fn until_the_end(
 
 async fn engine(options: &Serve) -> Result<Engine, Failure> {
     match &options.local {
-        Some(file) => local_file::engine(file, Purpose::Make).await,
+        Some(file) => {
+            let file_systems = FileSystems::insisted(options.any_filesystem);
+            local_file::engine(file, Purpose::Make, file_systems).await
+        }
         None => {
             Engine::memory().map_err(|error| Failure::internal(format!("cannot start: {error}")))
         }
