@@ -548,7 +548,7 @@ mod tests {
             let dynamodb = aws_sdk_dynamodb::Config::builder();
             let dynamodb = dynamodb.behavior_version(BehaviorVersion::latest());
             let config = Config::try_from(Settings::default()).unwrap();
-            let store = Store::new(&Client::from_conf(dynamodb.build()), config);
+            let store = Store::new(&Client::from_conf(dynamodb.build()), config, Apart(None));
             let of = |store: &Store| std::ptr::from_ref(store.client.config());
             let (slow, again) = (store.with_more_time(2), store.with_more_time(2));
             assert_eq!(of(&slow), of(&again));

@@ -1,6 +1,6 @@
 //! Guards that become leases.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use fairlock::embedded::{Fault, When};
 use fairlock::{Error, Fence, HeldLocks, Invalid, Lease, LossReason, RecordWait};
@@ -59,7 +59,7 @@ fn a_late_renewal_of_the_guard_does_not_shorten_the_lease() {
         let guard = acquire(&b).await;
         let late = Fault::Delay(When::Before, 8 * SECOND);
         let met = meets(&b.network, "renew hold", 1, late);
-        while met.load(std::sync::atomic::Ordering::SeqCst) == 0 {
+        while met.load(Ordering::SeqCst) == 0 {
             lab.wait(SECOND / 10).await;
         }
         let lease = guard.into_lease("job", 5 * MINUTE).await.unwrap();
@@ -79,10 +79,10 @@ fn a_late_copy_of_the_request_takes_back_no_extension() {
         let (a, b) = (process(&lab).await, process(&lab).await);
         let guard = acquire(&b).await;
         // The first copy is applied without an answer, and the second arrives much later.
-        let sent = std::sync::atomic::AtomicUsize::new(0);
+        let sent = AtomicUsize::new(0);
         let _ = b.network.clone().script(move |request| {
-            let is_it = fairlock_testkit::verbs::verb(request) == "lease out";
-            let nth = is_it.then(|| sent.fetch_add(1, std::sync::atomic::Ordering::SeqCst));
+            let is_it = verb(request) == "lease out";
+            let nth = is_it.then(|| sent.fetch_add(1, Ordering::SeqCst));
             match nth? {
                 0 => Some(Fault::Lose(When::After)),
                 _ => Some(Fault::Delay(When::Before, 20 * SECOND)),

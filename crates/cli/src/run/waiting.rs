@@ -247,7 +247,9 @@ fn outage_words(waiting: &Waiting, before: Option<OutageKind>, location: &Locati
     let engine = location.engine();
     let Some(outage) = &waiting.outage else {
         return match before {
-            Some(Throttled | Conflict | LoadingCredentials | Refused) => format!("{engine} serves requests again"),
+            Some(Throttled | Conflict | LoadingCredentials | Refused) => {
+                format!("{engine} serves requests again")
+            }
             _ => format!("reached {engine} again"),
         };
     };
