@@ -50,6 +50,8 @@ pub(crate) struct Link {
 struct FrontEnds {
     rng: Rng,
     wrong: Wrong,
+    /// By how many seconds the front end behind each connection is ahead.
+    ahead: BTreeMap<u64, i64>,
     /// All front ends are behind by this: a planted fault that the contract excludes.
     behind: i64,
     /// How far the host's wall clock is off, in seconds. The contract excludes a front end that is wrong by the same amount.
@@ -61,6 +63,8 @@ struct FrontEnds {
 pub(crate) enum WrongFor {
     Answer,
     Connection,
+    /// A connection, and from some request on.
+    Rest,
 }
 
 enum Wrong {
@@ -68,6 +72,8 @@ enum Wrong {
     AnswerAfter(u32),
     /// For as long as this connection is kept.
     Connection(u64),
+    /// The clock behind this connection steps after this many requests.
+    ConnectionAfter(u64, u32),
 }
 
 /// How far the clocks of the other front ends are off at most, in seconds.
@@ -84,10 +90,12 @@ impl FrontEnds {
                 Wrong::AnswerAfter(rng.u32(1..latest))
             }
             WrongFor::Connection => Wrong::Connection(rng.u64(1..4)),
+            WrongFor::Rest => Wrong::ConnectionAfter(rng.u64(1..4), rng.u32(1..40)),
         };
         FrontEnds {
             rng,
             wrong,
+            ahead: BTreeMap::new(),
             behind: 0,
             host,
         }
@@ -102,9 +110,29 @@ impl FrontEnds {
 
     /// How many seconds the front end behind this connection is ahead.
     fn ahead(&mut self, connection: u64) -> i64 {
-        match self.wrong {
+        if self.steps(connection) {
+            let wrong = self.wrong();
+            self.ahead.insert(connection, wrong);
+        }
+        if let Some(ahead) = self.ahead.get(&connection) {
+            return *ahead;
+        }
+        let ahead = match self.wrong {
             Wrong::Connection(wrong) if connection == wrong => self.wrong(),
             _ => self.rng.i64(-SKEW..=SKEW),
+        };
+        self.ahead.insert(connection, ahead);
+        ahead
+    }
+
+    /// Whether the clock behind this connection steps just now.
+    fn steps(&mut self, connection: u64) -> bool {
+        match &mut self.wrong {
+            Wrong::ConnectionAfter(steps, more) if *steps == connection => {
+                *more = more.wrapping_sub(1);
+                *more == 0
+            }
+            _ => false,
         }
     }
 
@@ -115,7 +143,7 @@ impl FrontEnds {
                 *more = more.wrapping_sub(1);
                 *more == 0
             }
-            Wrong::Connection(_) => false,
+            Wrong::Connection(_) | Wrong::ConnectionAfter(..) => false,
         };
         let ahead = if wrong { self.wrong() } else { 0 };
         ahead - self.behind

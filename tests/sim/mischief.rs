@@ -73,6 +73,29 @@ async fn happen(world: &Arc<World>, kind: Kind, host: &Host, span: Duration, rng
     }
 }
 
+/// By how many seconds a wall clock steps. With no step does it tell what a wrong front end tells, which the contract excludes.
+const STEPS: [i64; 4] = [-86_521, -120, 120, 86_521];
+
+/// Sets the wall clocks of hosts, forwards and back, while their clients live. Never ends by itself.
+pub(crate) async fn step_often(world: &World, mut rng: Rng) {
+    loop {
+        wait(Duration::from_millis(rng.u64(0..4_000))).await;
+        let hosts = world.hosts();
+        let host = &hosts[rng.usize(0..hosts.len())];
+        let seconds = STEPS[rng.usize(0..STEPS.len())];
+        let span = host.plan.lease.mul_f64(rng.f64() * 2.0);
+        let what = format!("wall clock of {} steps by {seconds} s", host.id);
+        world.history.note(Event::Mischief(what));
+        world.tally.fault("wall clock stepped");
+        host.clock.step(seconds);
+        wait(span).await;
+        // Otherwise it stays so.
+        if rng.u8(0..4) > 0 {
+            host.clock.step(-seconds);
+        }
+    }
+}
+
 /// Runs TTL at random moments. Never ends by itself.
 pub(crate) async fn expire_often(world: &World, mut rng: Rng) {
     loop {

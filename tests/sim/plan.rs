@@ -68,6 +68,8 @@ pub(crate) struct Plan {
     pub(crate) parts: bool,
     /// An operator breaks places, asks holders to give way, changes how many permits there are, and deletes locks.
     pub(crate) operates: bool,
+    /// The wall clocks of hosts are set while their clients live.
+    pub(crate) steps: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +155,7 @@ impl Plan {
             bounds: false,
             parts: false,
             operates: false,
+            steps: false,
         };
         plan.set_claims();
         if rng.u8(0..4) == 0 {
@@ -182,12 +185,13 @@ impl Plan {
         plan
     }
 
-    /// In one of three seeds callers bound their holds, and in one of three there is an operator. Drawn apart, as `notifies` is.
+    /// In one of three seeds callers bound their holds, in one of three there is an operator, and in one of three wall clocks are set. Drawn apart, as `notifies` is.
     fn set_claims(&mut self) {
         let mut rng = Rng::with_seed(self.seed.rotate_left(32) ^ 0x00c1_a1a5);
         self.bounds = rng.u8(0..3) == 0;
         self.parts = rng.u8(0..3) == 0;
         self.operates = rng.u8(0..3) == 0;
+        self.steps = rng.u8(0..3) == 0;
     }
 
     /// How much longer than its lease, or than its caller wants it, a hold is kept at most.
@@ -217,6 +221,9 @@ impl Plan {
             1 => Some(WrongFor::Connection),
             _ => None,
         };
+        if self.skew == Some(WrongFor::Connection) && self.seed % 2 == 0 {
+            self.skew = Some(WrongFor::Rest);
+        }
         // As "Limitations first" in the protocol requires.
         let apart = match self.skew {
             Some(_) => 2 * self.skew() + 3 * SECOND,

@@ -14,7 +14,7 @@ use crate::rare::{self, Rare};
 use crate::run::Run;
 
 /// Faults of hosts and tables.
-const HOST_FAULTS: [&str; 14] = [
+const HOST_FAULTS: [&str; 15] = [
     "cut off",
     "refused",
     "frozen",
@@ -24,6 +24,7 @@ const HOST_FAULTS: [&str; 14] = [
     "address taken over",
     "given up by another",
     "TTL",
+    "wall clock stepped",
     "swept",
     "wait dropped",
     "outage given up",

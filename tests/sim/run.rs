@@ -91,6 +91,7 @@ pub(crate) async fn trouble(world: &Arc<World>, requests: u64, is_resumed: bool)
         () = mischief::make(world.clone(), world.plan.rng(salt)) => {}
         () = mischief::make(world.clone(), world.plan.rng(salt + 1)) => {}
         () = mischief::expire_often(world, world.plan.rng(salt + 2)), if is_resumed => {}
+        () = mischief::step_often(world, world.plan.rng(salt + 4)), if world.plan.steps => {}
         () = operator::act(world, world.plan.rng(salt + 3)), if world.plan.operates => {}
     }
     sent()

@@ -71,6 +71,7 @@ pub(crate) struct Host {
     pub(crate) id: usize,
     pub(crate) plan: HostPlan,
     pub(crate) locks: LockClient,
+    pub(crate) clock: Clock,
     /// For requests of its callers' own.
     pub(crate) client: Client,
     pub(crate) link: Arc<Link>,
@@ -180,6 +181,7 @@ impl World {
             Some(Mutation::ConnectionsUnknown) => careless::knows_no_connections(&network),
             _ => network.client(),
         };
+        let clock = self.clock_of(plan);
         let builder = LockClient::builder(client)
             .request_timeout(plan.timeout)
             .join_timeout(plan.grace())
@@ -189,7 +191,7 @@ impl World {
             .idle_retention(RETENTION)
             .server_clock_allowance(plan.allowance)
             .owner(format!("host-{id}-{made}"))
-            .clock(self.clock_of(plan))
+            .clock(clock.clone())
             .random_source(RandomSource::seeded(self.random_source(id, made)));
         let builder = match plan.outage_timeout {
             Some(most) => builder.outage_timeout(most),
@@ -207,6 +209,7 @@ impl World {
             id,
             plan,
             locks: builder.build().unwrap(),
+            clock,
             client: without_retries(&network),
             link,
             known: Arc::default(),

@@ -63,6 +63,7 @@ mod settings;
 mod sharing;
 mod shutdown;
 mod spans;
+mod stepped_clocks;
 mod sweeper;
 mod sweeping;
 mod table;

@@ -80,6 +80,37 @@ fn a_file_that_is_mounted_by_itself_is_refused() {
     }
 }
 
+/// The kernel says of a file system in a program what it is, also where the program never answers. Root may mount one for another user.
+#[test]
+fn a_file_on_a_file_system_of_a_program_is_refused_unless_the_user_insists() {
+    let home = TempDir::new().unwrap();
+    let script = "mkdir served && exec 3<>/dev/fuse || exit 99
+        mount -i -t fuse -o fd=3,rootmode=40000,user_id=65534,group_id=65534 none served || exit 99
+        fairlock doctor --local served/l.db
+        fairlock doctor --any-filesystem --local served/l.db
+        exec fairlock run --local served/l.db a -- true";
+    let mut alone = Command::new("timeout");
+    alone.args(["-s", "KILL", "60", "unshare", "--mount", "sh", "-c", script]);
+    let tried = alone
+        .current_dir(home.path())
+        .env("PATH", path());
+    let refused = said(tried);
+    if refused.code != Some(69) {
+        return println!("not tried: this test may mount nothing: {refused:?}");
+    }
+    let words = [
+        "cannot use served/l.db",
+        "a file system that a program serves (FUSE)",
+        "--any-filesystem",
+    ];
+    for word in words {
+        assert!(refused.err.contains(word), "{word}: {refused:?}");
+        assert!(refused.out.contains(word), "{word}: {refused:?}");
+    }
+    let insists = "warning  file: served/l.db: it is on";
+    assert!(refused.out.contains(insists), "{refused:?}");
+}
+
 #[test]
 fn a_working_directory_that_is_gone_is_told() {
     let home = TempDir::new().unwrap();
@@ -146,6 +177,36 @@ fn a_holder_whose_file_is_gone_when_its_command_ends_has_lost() {
         "{err}"
     );
     run(home.path(), &[], &["true"]).assert_done();
+}
+
+/// By a shell's `>`, by `truncate` to a length that is none of SQLite's, and to one that is.
+#[test]
+fn a_holder_and_a_waiter_whose_file_is_cut_are_told_and_the_command_ends() {
+    for cuts in [
+        ": > locks.db",
+        "truncate -s 1000 locks.db",
+        "truncate -s 4096 locks.db",
+    ] {
+        let home = home();
+        let first = Running::start(
+            home.path(),
+            &["--lease", "60s"],
+            "echo $$ > holder; sleep 600",
+        );
+        let holder = first.pid_in("holder");
+        let second = Running::start(home.path(), &["--wait", "30s"], "touch ran");
+        until("a queue", || has_a_successor(home.path()));
+        let mut shell = Command::new("sh");
+        said(shell.args(["-c", cuts]).current_dir(home.path())).assert_done();
+        let (code, _, err) = first.end();
+        assert_eq!(code, 76, "{cuts}: {err}");
+        assert!(err.contains("locks.db was cut by someone"), "{cuts}: {err}");
+        assert!(!is_alive(holder), "{cuts}");
+        let (code, _, err) = second.end();
+        assert_eq!(code, 69, "{cuts}: {err}");
+        assert!(err.contains("someone has cut it"), "{cuts}: {err}");
+        assert!(!home.path().join("ran").exists(), "{cuts}");
+    }
 }
 
 /// The newest writes are in the log, and the next process that opens the file creates a new log.

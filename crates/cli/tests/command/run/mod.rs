@@ -7,6 +7,7 @@
 
 mod alike;
 mod bounds;
+mod clock;
 mod entrance;
 mod files;
 mod metrics;

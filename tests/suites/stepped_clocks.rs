@@ -1,0 +1,257 @@
+//! Wall clocks that are set while clients live: of the machine that has the file, of hosts, and of a front end.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_smithy_types::DateTime;
+use aws_smithy_types::date_time::Format;
+use fairlock::embedded::{BootTime, Engine, Network, WallClock};
+use fairlock::{Clock, IdleLocks, LockClient, RandomSource, RecordWait, TableOptions};
+use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::virtual_time;
+use tokio::time::Instant;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Forwards and back, by more than a lease and by more than front ends may differ, and to where the clock was.
+const STEPS: [i64; 6] = [120, -240, 120, -86_400, 2 * 86_400, -86_400];
+
+/// The clocks of a machine. Nothing sets the time since its boot.
+#[derive(Clone, Debug)]
+struct Machine {
+    wall: Clock,
+    booted: Instant,
+    boot: Arc<str>,
+    /// For how long the machine was up when the test began.
+    up: Duration,
+}
+
+impl Machine {
+    fn new() -> Self {
+        Machine {
+            wall: Clock::of_tokio(EPOCH),
+            booted: Instant::now(),
+            boot: Arc::from("first"),
+            up: 100 * SECOND,
+        }
+    }
+
+    /// Starts again, with a wall clock that is this many seconds off.
+    fn restarted(&self, boot: &str, off: i64) -> Self {
+        let wall = self.wall.clone().ahead(Duration::ZERO);
+        wall.step(off);
+        Machine {
+            wall,
+            booted: Instant::now(),
+            boot: Arc::from(boot),
+            up: SECOND,
+        }
+    }
+}
+
+impl WallClock for Machine {
+    fn unix(&self) -> Duration {
+        WallClock::unix(&self.wall)
+    }
+
+    fn boot_time(&self) -> Option<BootTime> {
+        let elapsed = self.up + self.booted.elapsed();
+        let boot = Arc::clone(&self.boot);
+        Some(BootTime { boot, elapsed })
+    }
+}
+
+fn engine(file: &Path, machine: &Machine) -> Engine {
+    Engine::file(file).unwrap().with_clock(machine.clone())
+}
+
+/// By how many seconds an answer is dated after the beginning of the test.
+async fn date(client: &Client) -> i64 {
+    let missing = client.delete_table().table_name("missing").send().await;
+    let refused = missing.unwrap_err();
+    let date = refused.raw_response().unwrap().headers().get("date");
+    let date = DateTime::from_str(date.unwrap(), Format::HttpDate).unwrap();
+    date.secs() - EPOCH.as_secs().cast_signed()
+}
+
+fn in_a_file(play: impl AsyncFnOnce(&Path)) {
+    let home = tempfile::tempdir().unwrap();
+    virtual_time(async { play(&home.path().join("locks.db")).await });
+}
+
+#[test]
+fn a_file_tells_one_time_however_its_machines_wall_clock_is_set() {
+    in_a_file(async |file| {
+        let machine = Machine::new();
+        let first = engine(file, &machine).client();
+        assert_eq!(date(&first).await, 0);
+        for step in STEPS {
+            machine.wall.step(step);
+            let other = engine(file, &machine).client();
+            assert_eq!((date(&first).await, date(&other).await), (0, 0), "{step}");
+        }
+        tokio::time::advance(90 * SECOND).await;
+        machine.wall.step(3600);
+        let other = engine(file, &machine).client();
+        assert_eq!((date(&first).await, date(&other).await), (90, 90));
+        let reader = Engine::read_only(file).unwrap().with_clock(machine.clone());
+        let listed = Network::to(&reader).client().list_tables().send().await;
+        assert!(
+            listed.unwrap().table_names().is_empty(),
+            "its own are hidden"
+        );
+    });
+}
+
+#[test]
+fn after_a_boot_a_file_follows_the_wall_clock_and_never_goes_back() {
+    for (boot, off, told) in [
+        ("second", 300, 390),
+        ("second", 0, 90),
+        ("second", -3600, 90),
+        // The system does not tell which boot it is, and the machine was up for longer.
+        ("", -3600, 90),
+        ("", 300, 390),
+    ] {
+        in_a_file(async |file| {
+            let machine = Machine::new();
+            let first = engine(file, &machine).client();
+            assert_eq!(date(&first).await, 0);
+            tokio::time::advance(90 * SECOND).await;
+            let options = TableOptions::default();
+            let written = host(file, &machine, 1).locks.create_table(&options);
+            written.await.unwrap();
+            assert_eq!(date(&first).await, 90);
+            let machine = machine.restarted(boot, off);
+            let next = engine(file, &machine).client();
+            assert_eq!(date(&next).await, told, "{boot} {off}");
+            machine.wall.step(7200);
+            tokio::time::advance(10 * SECOND).await;
+            assert_eq!(date(&next).await, told + 10, "{boot} {off}");
+        });
+    }
+}
+
+/// Some containers hide the id of the boot. Nobody takes that for another boot.
+#[test]
+fn who_does_not_know_the_boot_tells_the_time_of_those_who_do() {
+    in_a_file(async |file| {
+        let machine = Machine::new();
+        let knows = engine(file, &machine).client();
+        assert_eq!(date(&knows).await, 0);
+        machine.wall.step(120);
+        let hidden = Machine {
+            boot: Arc::from(""),
+            ..machine.clone()
+        };
+        let other = engine(file, &hidden).client();
+        assert_eq!((date(&other).await, date(&knows).await), (0, 0));
+    });
+}
+
+/// A client of a file on this machine.
+fn host(file: &Path, machine: &Machine, seed: u64) -> Host {
+    let network = Network::to(&engine(file, machine)).seeded(seed);
+    let builder = LockClient::builder(network.client()).table("locks");
+    let builder = builder.clock(machine.wall.clone());
+    let builder = builder.random_source(RandomSource::seeded(seed));
+    let locks = builder.lease_duration(20 * SECOND).build().unwrap();
+    Host { locks, network }
+}
+
+async fn nobody_else_gets_it(caller: &Host, why: &str) {
+    let lock = caller.locks.fair_lock("a").unwrap();
+    assert!(lock.try_acquire().await.unwrap().is_none(), "{why}");
+    let waits = RecordWait::Timeout(3 * SECOND);
+    assert!(lock.acquire(waits).await.is_err(), "{why}");
+    lock.sweep().await.unwrap();
+    caller.locks.sweep_table(IdleLocks::Keep).await.unwrap();
+}
+
+#[test]
+fn a_holder_in_a_file_keeps_its_lock_however_the_wall_clock_is_set() {
+    in_a_file(async |file| {
+        let machine = Machine::new();
+        let [holder, caller] = [1, 2].map(|seed| host(file, &machine, seed));
+        let options = TableOptions::default();
+        holder.locks.create_table(&options).await.unwrap();
+        let guard = acquire(&holder).await;
+        for step in STEPS {
+            machine.wall.step(step);
+            let why = format!("a step of {step} s");
+            nobody_else_gets_it(&caller, &why).await;
+            let late = host(file, &machine, 3);
+            nobody_else_gets_it(&late, &why).await;
+            assert!(guard.is_held(), "{why}");
+        }
+        holder.network.set_faults(cut_off());
+        tokio::time::advance(35 * SECOND).await;
+        let lock = caller.locks.fair_lock("a").unwrap();
+        assert!(lock.try_acquire().await.unwrap().is_some());
+    });
+}
+
+#[test]
+fn a_holder_keeps_its_lock_however_the_wall_clocks_of_hosts_are_set() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let clocks = [(); 3].map(|()| lab.clock.clone().ahead(Duration::ZERO));
+        let [holder, waiter, caller] = clocks
+            .each_ref()
+            .map(|clock| lab.host_with(|builder| builder.clock(clock.clone())));
+        let guard = acquire(&holder).await;
+        let waiting = waits(&lab, &waiter).await;
+        for clock in &clocks {
+            for step in STEPS {
+                clock.step(step);
+                lab.wait(11 * SECOND).await;
+                let lock = caller.locks.fair_lock("a").unwrap();
+                assert!(lock.try_acquire().await.unwrap().is_none(), "{step}");
+                lock.sweep().await.unwrap();
+                assert!(guard.is_held() && !waiting.is_finished(), "{step}");
+            }
+        }
+        guard.release().await.unwrap();
+        assert!(waiting.await.unwrap().is_held());
+    });
+}
+
+/// One front end steps while connections to it are kept, with a wall clock of its client's host that tells another time.
+#[test]
+fn a_holder_keeps_its_lock_though_the_front_end_of_another_steps() {
+    virtual_time(async {
+        for wall in [0, 1_000] {
+            let lab = Lab::new().await;
+            let holder = lab.host();
+            let clock = lab.clock.clone().ahead(wall * SECOND);
+            let caller = lab.host_with(|builder| builder.clock(clock));
+            let guard = acquire(&holder).await;
+            for step in [120, -120, 86_400] {
+                let ahead = Arc::new(AtomicI64::new(0));
+                let told = Arc::clone(&ahead);
+                let first = caller.network.connections() + 1;
+                let _ = caller.network.clone().front_ends(move |connection| {
+                    match connection == first {
+                        true => told.load(Ordering::Relaxed),
+                        false => 0,
+                    }
+                });
+                for by in [0, step, 0] {
+                    ahead.store(by, Ordering::Relaxed);
+                    for _ in 0..4 {
+                        lab.wait(3 * SECOND).await;
+                        let lock = caller.locks.fair_lock("a").unwrap();
+                        let got = lock.try_acquire().await.unwrap();
+                        assert!(got.is_none() && guard.is_held(), "{wall} {step} {by}");
+                    }
+                }
+            }
+        }
+    });
+}
