@@ -125,8 +125,8 @@ fn after_a_boot_a_file_follows_the_wall_clock_and_never_goes_back() {
             assert_eq!(date(&first).await, 0);
             tokio::time::advance(90 * SECOND).await;
             let options = TableOptions::default();
-            let written = host(file, &machine, 1).locks.create_table(&options);
-            written.await.unwrap();
+            let writer = host(file, &machine, 1);
+            writer.locks.create_table(&options).await.unwrap();
             assert_eq!(date(&first).await, 90);
             let machine = machine.restarted(boot, off);
             let next = engine(file, &machine).client();

@@ -140,12 +140,7 @@ async fn turn(
     // Each iteration but the last ended because the user stopped this process while it waited.
     let (locks, holds, mut begun) = loop {
         let began = now();
-        let opened = match opened(&options, held_up, &mut signals).await {
-            // The supervisor has prepared itself meanwhile.
-            Ok(locks) => supervisor_handle.ready(&mut signals).await.map(|()| locks),
-            over => over,
-        };
-        let locks = match opened {
+        let locks = match prepared(&options, held_up, &mut supervisor_handle, &mut signals).await {
             Ok(locks) => locks,
             Err(over) => {
                 // A stopped process must not keep the next command from starting.
@@ -227,6 +222,18 @@ fn after(over: Over, signals: &mut UnboundedReceiver<Caught>) -> Option<Result<E
         Over::Signalled(caught) if caught.is_key(SIGINT) => Some(Ok(Ended::Interrupted)),
         Over::Signalled(caught) => Some(Ok(Ended::Exited(killed_by(caught.number)))),
     }
+}
+
+/// Returns a client once it can be opened, and the supervisor, which has prepared itself meanwhile, is ready.
+async fn prepared(
+    options: &Run,
+    held_up: Duration,
+    supervisor_handle: &mut SupervisorHandle,
+    signals: &mut UnboundedReceiver<Caught>,
+) -> Result<LockClient, Over> {
+    let locks = opened(options, held_up, signals).await?;
+    supervisor_handle.ready(signals).await?;
+    Ok(locks)
 }
 
 /// Returns a client once the file can be opened, or once the configuration is complete. Fails if a signal ends the wait first. Waits for a

@@ -91,9 +91,7 @@ fn a_file_on_a_file_system_of_a_program_is_refused_unless_the_user_insists() {
         exec fairlock run --local served/l.db a -- true";
     let mut alone = Command::new("timeout");
     alone.args(["-s", "KILL", "60", "unshare", "--mount", "sh", "-c", script]);
-    let tried = alone
-        .current_dir(home.path())
-        .env("PATH", path());
+    let tried = alone.current_dir(home.path()).env("PATH", path());
     let refused = said(tried);
     if refused.code != Some(69) {
         return println!("not tried: this test may mount nothing: {refused:?}");
