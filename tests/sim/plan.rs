@@ -221,7 +221,7 @@ impl Plan {
             1 => Some(WrongFor::Connection),
             _ => None,
         };
-        if self.skew == Some(WrongFor::Connection) && self.seed % 2 == 0 {
+        if self.skew == Some(WrongFor::Connection) && self.seed.is_multiple_of(2) {
             self.skew = Some(WrongFor::Rest);
         }
         // As "Limitations first" in the protocol requires.
