@@ -123,7 +123,7 @@ impl FileDate {
         Some(Kept::next(before, now, self.clock.unix()))
     }
 
-    /// Notes in the file that something was written now. Does so once a second at most. A write that was refused leaves the file as it is.
+    /// Notes in the file that something was stored now. Does so once a second at most.
     pub(crate) fn note(&self, db: &Database) -> Done<()> {
         let Some(now) = self.now().map(whole) else {
             return Ok(());

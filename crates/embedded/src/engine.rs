@@ -248,7 +248,16 @@ impl Engine {
             }
             () if operations::describes_a_table(operation) => self.store.ask_anew(work).await,
             () if operations::only_reads(operation) => self.store.read(work).await,
-            () => self.store.write(work).await,
+            () if !operations::stores(operation) => self.store.write(work).await,
+            () => {
+                let store = self.store.clone();
+                let stores = move |db: &_| {
+                    let done = work(db)?;
+                    store.note(db);
+                    Ok(done)
+                };
+                self.store.write(stores).await
+            }
         };
         self.respond(self.word(operation, said))
     }

@@ -31,6 +31,11 @@ pub(crate) fn describes_a_table(operation: &str) -> bool {
     )
 }
 
+/// Whether the operation may store an item with a time in it. A deletion stores none, and may find nothing to delete.
+pub(crate) fn stores(operation: &str) -> bool {
+    !matches!(operation, "DeleteItem" | "BatchWriteItem")
+}
+
 /// Whether the operation changes nothing.
 pub(crate) fn only_reads(operation: &str) -> bool {
     let reads = ["GetItem", "Query", "Scan", "ListTables"];

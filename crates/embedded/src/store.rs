@@ -128,6 +128,13 @@ impl Store {
         }
     }
 
+    /// Notes in a file that something was stored now. What was stored stays so, whatever becomes of this: the next write notes it then.
+    pub(crate) fn note(&self, db: &Database) {
+        if let Store::File(file) = self {
+            let _ = file.date.note(db);
+        }
+    }
+
     /// Works on the tables as the file has them now, whatever this store remembers of them.
     pub(crate) async fn ask_anew<T: Send + 'static>(
         &self,
@@ -224,14 +231,8 @@ impl File {
         let file = self.clone();
         let in_turn = move || {
             let (database, work) = (file.current()?, work.clone());
-            let date = file.date.clone();
-            let in_turn = move || {
-                let done = work(&database)?;
-                // What was written stays so, whatever becomes of this. The next write notes it then.
-                let _ = date.note(&database);
-                Ok(done)
-            };
-            file.turnstile.write(Path::new(&*file.path), in_turn)
+            file.turnstile
+                .write(Path::new(&*file.path), move || work(&database))
         };
         self.ask_often(in_turn).await
     }
