@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{ConfigBag, ResolveCachedIdentity, RuntimeComponents};
 use aws_sdk_dynamodb::error::BoxError;
@@ -18,6 +18,8 @@ use tokio::sync::Notify;
 
 use crate::background::Apart;
 use crate::clock::Clock;
+use crate::state::system_time;
+use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::moment::Moment;
 
 use super::exchange;
@@ -270,7 +272,7 @@ impl Load {
         state.ended = Some(now);
         match end {
             Ok(identity) => {
-                let wall = UNIX_EPOCH + clock.unix();
+                let wall = system_time(ServerTime(clock.unix()));
                 let expiry = identity.expiration();
                 let life = expiry.and_then(|expiry| expiry.duration_since(wall).ok());
                 state.failure = None;
