@@ -389,10 +389,11 @@ impl<'a> Driver<'a> {
         let config = acquisition.store().config();
         // Others close the gap after the join time-out.
         let join_pause = config.heartbeat.min(config.join_timeout / 4);
+        let until = acquisition.store().now() + config.join_timeout / 2;
         let joined = queue::join(
             &self.store(),
             &acquisition.name,
-            &acquisition.policy().giving_way(join_pause),
+            &acquisition.policy().giving_way(join_pause, until),
             attempt,
             ticket,
         )

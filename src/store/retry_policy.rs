@@ -45,8 +45,8 @@ enum OnRejection {
 enum OnBusy {
     /// Try again as after any other failure: the request of a holder, or of a caller that does not wait.
     Retry,
-    /// Give way to the holder's requests: pause for up to this long, at random and by the brake of the lock.
-    GiveWay(Duration),
+    /// Give way to the holder's requests until then: pause for up to this long, at random and by the brake of the lock.
+    GiveWay(Duration, Moment),
     /// Leave it to the caller, which gives way and reads before it writes again. If an attempt before may have been applied, give way here.
     ReadFirst(Duration),
 }
@@ -106,10 +106,10 @@ impl RetryPolicy {
         }
     }
 
-    /// Gives way to the requests of the holder while DynamoDB is too busy, for up to `longest` at a time.
-    pub(crate) fn giving_way(self, longest: Duration) -> Self {
+    /// Gives way to the requests of the holder while DynamoDB is too busy, for up to `longest` at a time, and not after `until`.
+    pub(crate) fn giving_way(self, longest: Duration, until: Moment) -> Self {
         RetryPolicy {
-            busy: OnBusy::GiveWay(longest),
+            busy: OnBusy::GiveWay(longest, until),
             ..self
         }
     }
@@ -204,9 +204,10 @@ impl Store {
             }
             let pause = pauses.next().unwrap_or(longest);
             let pause = match policy.busy {
-                OnBusy::GiveWay(longest) | OnBusy::ReadFirst(longest) if failure.is_busy() => {
-                    self.pause_when_busy(longest)
+                OnBusy::GiveWay(longest, until) if failure.is_busy() && self.now() < until => {
+                    self.pause_when_busy(longest).min(until.since(self.now()))
                 }
+                OnBusy::ReadFirst(longest) if failure.is_busy() => self.pause_when_busy(longest),
                 _ => pause,
             };
             self.pause(pause, policy).await;

@@ -288,8 +288,10 @@ where
     Fut: Future<Output = Result<Timed<Write<T>>, Failure>> + Send,
 {
     let before = beats.asks_for(lease);
-    // Few of many waiters may be renewed late. The holder may not.
-    let policy = policy.clone().giving_way(store.config().heartbeat / 2);
+    // The holder's renewals come first, until this place has half of the time left in which it may be renewed.
+    let (config, heartbeat) = (store.config(), store.config().heartbeat);
+    let until = store.now() + config.lease.saturating_sub(heartbeat) / 2;
+    let policy = policy.clone().giving_way(heartbeat / 2, until);
     let answer = store.retry_renewal(&policy, renew).await?;
     if matches!(answer.value, Write::ConditionFailed(_)) {
         beats.renewal_refused(before);

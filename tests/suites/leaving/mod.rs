@@ -384,7 +384,7 @@ fn a_leave_that_is_refused_for_a_second_costs_no_lease() {
             let behind = waits(&lab, &hosts[3]).await;
             let until = Instant::now() + SECOND;
             let _ = hosts[2].network.clone().script(move |_| {
-                (Instant::now() < until).then_some(Fault::Refuse("AccessDeniedException"))
+                (Instant::now() < until).then_some(Fault::Refuse("ResourceNotFoundException"))
             });
             let refused = leaving.await.unwrap();
             assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
