@@ -98,8 +98,9 @@ impl Location {
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Opens again and again where a failure may pass, for as long as the command waits. A command that does not wait tries once, and gives
-/// the configuration its own time. Tells each failure once.
+/// the configuration its own time. So does one whose locks are in a file, which needs no configuration. Tells each failure once.
 pub(crate) async fn patiently<T, Fut>(
+    location: &Location,
     wait: RecordWait,
     quiet: bool,
     mut open: impl FnMut() -> Fut + Send,
@@ -110,6 +111,7 @@ where
 {
     let began = now();
     let limit = match wait {
+        _ if location.local.is_some() => return open().await,
         RecordWait::NoWait | RecordWait::Timeout(Duration::ZERO) => return open().await,
         RecordWait::Timeout(span) => span,
         RecordWait::Infinite => Duration::MAX,

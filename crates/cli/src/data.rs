@@ -146,7 +146,7 @@ async fn in_turn(
     bytes: Option<Vec<u8>>,
     mut signals: UnboundedReceiver<i32>,
 ) -> Result<ExitCode, Failure> {
-    let opens = patiently(turn.wait, false, || opened(turn, location));
+    let opens = patiently(location, turn.wait, false, || opened(turn, location));
     let locks = tokio::select! {
         biased;
         Some(number) = signals.recv() => return Ok(ExitCode::from(killed_by(number))),

@@ -68,7 +68,7 @@ async fn acquire(
             "--id is a name without line breaks: the text of the lease has it, and is one line",
         ));
     }
-    let opens = patiently(options.wait, false, || {
+    let opens = patiently(&options.location, options.wait, false, || {
         options
             .location
             .client(Purpose::Turn, |builder| match &options.owner {

@@ -255,7 +255,7 @@ async fn opened(
     };
     let busy = busy.unwrap_or_default();
     let (wait, quiet) = (options.claim.wait, options.claim.quiet);
-    let opening = patiently(wait, quiet, || client(options));
+    let opening = patiently(&options.location, wait, quiet, || client(options));
     let (mut opening, mut over) = (pin!(opening), pin!(sleep(bound)));
     let (mut slow, mut is_told) = (pin!(sleep(SLOW)), options.claim.quiet || busy.is_empty());
     loop {
