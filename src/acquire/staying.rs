@@ -82,10 +82,6 @@ impl Acquisition {
             registration.close();
         }
         hold.telemetry.released(outcome(hold.ticket, &ended));
-        if matches!(ended, Ok(Ended::LeasedOut(_))) {
-            // A late copy of the enter request may come when the lease has ended.
-            inner.forget(&hold.attempt);
-        }
         ended
     }
 

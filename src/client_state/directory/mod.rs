@@ -138,8 +138,7 @@ impl Directory {
         if state.doubts.is_empty() {
             return Vec::new();
         }
-        // A hold that became a lease keeps its nonce. It belongs to whoever knows its name.
-        let late = item.entries().filter(|entry| entry.id.is_none());
+        let late = item.entries();
         late.filter(|entry| state.doubts.settle(&entry.nonce))
             .cloned()
             .collect()

@@ -1,6 +1,6 @@
 //! Guards that become leases.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairlock::embedded::{Fault, When};
 use fairlock::{Error, Fence, HeldLocks, Invalid, Lease, LossReason, RecordWait};
@@ -300,34 +300,5 @@ fn a_client_that_shuts_down_leaves_the_lease_to_its_name() {
         let report = a.locks.shutdown(HeldLocks::Release, SECOND).await;
         assert!(report.held.is_empty() && report.unfinished.is_empty());
         assert_eq!(named(&b).find("job").await.unwrap(), Some(lease));
-    });
-}
-
-/// A copy of the request with which the hold began arrives when the lease is over.
-#[test]
-fn a_late_copy_of_a_hold_that_became_a_lease_is_given_up_and_the_lease_is_not() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
-        acquire(&other).await.release().await.unwrap();
-        let is_over = AtomicBool::new(false);
-        let _ = host.network.clone().script(move |request| {
-            let meets = verb(request) == "enter" && !is_over.swap(true, Ordering::SeqCst);
-            meets.then(|| Fault::Hang(When::After).and(Fault::Duplicate { after: MINUTE }))
-        });
-        let lease = acquire(&host)
-            .await
-            .into_lease("job", MINUTE)
-            .await
-            .unwrap();
-        let lock = host.locks.fair_lock("a").unwrap();
-        assert!(lock.try_acquire().await.unwrap().is_none());
-        lab.settle().await;
-        assert_eq!(named(&host).find("job").await.unwrap(), Some(lease.clone()));
-        named(&host).release(&lease).await.unwrap();
-        lab.wait(MINUTE).await;
-        let holder = lock.inspect().await.unwrap().holder;
-        assert!(holder.is_some_and(|late| late.ticket > lease.ticket()));
-        assert!(lab.is_free("a").await);
     });
 }
