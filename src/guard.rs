@@ -11,20 +11,16 @@ use futures::stream::Stream;
 use tokio::sync::oneshot;
 
 use crate::client_state::{ClientHandle, Holding, Released, STANDSTILL};
-use crate::config::unusable;
 use crate::error::{Closed, Error, LockLost, LossReason};
 use crate::events::{self, HoldEvent};
-use crate::hold::{self, GraceAfterLoss, Hold, HoldStatus};
+use crate::hold::{self, GraceAfterLoss, Hold};
 use crate::lock_item_writer::Ended;
 use crate::place_id::PlaceId;
 use crate::state::YieldRequest;
 use crate::store::{Failure, LeaseTerm};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::LockItem;
-use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
-
-use permits::Part;
 
 /// A held lock, whose lease is renewed in the background until the guard is released, dropped, or lost.
 ///
@@ -50,22 +46,13 @@ use permits::Part;
 /// ```
 #[must_use = "a lock is released as soon as its guard is dropped"]
 pub struct LockGuard {
-    part: Part,
-    /// The hold, of which other guards may have parts too. The last of them to go releases it.
-    holding: Arc<Holding>,
+    holding: Holding,
 }
 
 impl LockGuard {
     /// Makes the guard of a hold that its caller has taken.
     pub(crate) fn of(holding: Holding) -> LockGuard {
-        let hold = Arc::clone(&holding.hold);
-        LockGuard {
-            part: Part {
-                permits: hold.permits(),
-                hold,
-            },
-            holding: Arc::new(holding),
-        }
+        LockGuard { holding }
     }
 
     pub(crate) fn inner(&self) -> &ClientHandle {
@@ -113,7 +100,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn permits(&self) -> u64 {
-        self.part.permits.min(self.hold().permits())
+        self.hold().permits()
     }
 
     /// Returns how many permits the lock has.
@@ -372,46 +359,24 @@ impl LockGuard {
     /// }
     /// # }
     /// ```
-    pub async fn release(self) -> Result<(), Error> {
-        let LockGuard { mut part, holding } = self;
-        let (inner, hold) = (holding.inner.clone(), Arc::clone(&holding.hold));
-        let batch = Arc::clone(&holding.batch);
-        // Of several guards of a hold that are released at one time, exactly one is the last.
-        if let Some(holding) = Arc::into_inner(holding) {
-            return release_all(holding).await;
-        }
-        let started = inner.store.now();
-        if let Some(reason) = hold.loss() {
-            return Err(hold.lost_by(reason).into());
-        }
-        let lets_go = || part.lets_go(part.permits);
-        match inner.give_back(&hold, &batch, lets_go).await {
-            Ok(Ok(())) => Ok(()),
-            // The last guard has released the hold meanwhile.
-            Ok(Err(_)) if hold.status() == HoldStatus::Released => Ok(()),
-            Ok(Err(item)) => Err(hold.lose_to(item).into()),
-            Err(failure) => Err(not_told(&inner, failure, started)),
-        }
+    pub async fn release(mut self) -> Result<(), Error> {
+        let lost = self.hold().loss();
+        let told = self.holding.release();
+        ended(&self.holding, lost, told, "release").await.map(drop)
     }
 
-    /// Turns the hold into a lease, for the only guard of it. Returns the entry of the lease.
-    pub(crate) async fn becomes(self, term: LeaseTerm, verb: &'static str) -> Result<Entry, Error> {
-        // The part counts on its permits until the call ends.
-        let LockGuard {
-            part: _part,
-            holding,
-        } = self;
-        let hold = Arc::clone(&holding.hold);
-        let Some(mut holding) = Arc::into_inner(holding) else {
-            let rule = "has parts in other guards: merge them first";
-            return Err(unusable("a guard of lock", hold.name.lock(), rule).into());
-        };
-        let lost = hold.loss();
-        let told = holding.lease_out(term);
-        match ended(&holding, lost, told, verb).await? {
+    /// Turns the hold into a lease. Returns the entry of the lease.
+    pub(crate) async fn becomes(
+        mut self,
+        term: LeaseTerm,
+        verb: &'static str,
+    ) -> Result<Entry, Error> {
+        let lost = self.hold().loss();
+        let told = self.holding.lease_out(term);
+        match ended(&self.holding, lost, told, verb).await? {
             Ended::LeasedOut(entry) => Ok(*entry),
             // No other outcome comes of a hold that becomes a lease, but that of a hold that ended in the same moment.
-            _ => Err(hold.lost_by(hold.expiry_reason()).into()),
+            _ => Err(self.lost_by(self.hold().expiry_reason()).into()),
         }
     }
 
@@ -443,18 +408,6 @@ impl LockGuard {
     pub(crate) fn not_told(&self, failure: Failure, waited: Duration) -> Error {
         failure.into_error(&self.inner().store.config().table, waited)
     }
-}
-
-fn not_told(inner: &ClientHandle, failure: Failure, started: Moment) -> Error {
-    let waited = inner.store.now().since(started);
-    failure.into_error(&inner.store.config().table, waited)
-}
-
-/// Hands the lock off, for the last guard of a hold.
-async fn release_all(mut holding: Holding) -> Result<(), Error> {
-    let lost = holding.hold.loss();
-    let told = holding.release();
-    ended(&holding, lost, told, "release").await.map(drop)
 }
 
 /// Waits for the outcome of the last turn of a hold whose guard was just given back, and which was `lost` before.

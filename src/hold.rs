@@ -87,7 +87,7 @@ struct HoldState {
     /// How many of these writes have no answer.
     unanswered: u64,
     is_checked: bool,
-    /// How many permits the guards count on. Fewer than the table shows, if some are yet to be given back. The table keeps all permits while
+    /// How many permits the guard counts on. Fewer than the table shows, if some are yet to be given back. The table keeps all permits while
     /// callers of this client wait for the next turn, for example.
     counted_on: u64,
     /// How many permits the lock has, which an operator may change.
@@ -121,9 +121,9 @@ impl HoldState {
         }
     }
 
-    /// Whether guards count on fewer permits than the table shows, and on some: a hold on which none counts is released as a whole.
+    /// Whether the guard counts on fewer permits than the table shows.
     fn is_spare(&self) -> bool {
-        self.counted_on > 0 && self.counted_on < self.held.permits
+        self.counted_on < self.held.permits
     }
 
     /// How renewals go: how many were answered, and whether the last failed.
@@ -332,7 +332,7 @@ impl Hold {
         self.state.read(|now| now.since).map(system_time)
     }
 
-    /// Notes that a guard counts on so many permits fewer, whatever the table keeps for the next hold at its place.
+    /// Notes that the guard counts on so many permits fewer, whatever the table keeps for the next hold at its place.
     pub(crate) fn counts_on_fewer(&self, permits: u64) {
         self.state.change(|now| {
             now.counted_on = now.counted_on.saturating_sub(permits);
@@ -340,7 +340,7 @@ impl Hold {
         });
     }
 
-    /// Waits until guards count on fewer permits than the table shows, and on some. Cancel safe.
+    /// Waits until the guard counts on fewer permits than the table shows. Cancel safe.
     pub(crate) async fn wait_spare(&self) {
         let is_spare = |now: &HoldState| now.is_spare().then_some(());
         self.state.wait_for(is_spare).await;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::thread::ClientThread;
-use crate::error::{Error, Invalid, LockLost, LossReason};
+use crate::error::{Error, LockLost, LossReason};
 use crate::fencing::Fence;
 use crate::guard;
 use crate::lease_lock::Lease;
@@ -333,51 +333,6 @@ impl LockGuard {
     pub fn into_lease(self, id: impl Into<String>, span: Duration) -> Result<Lease, Error> {
         let LockGuard { guard, thread } = self;
         thread.block_on(guard.into_lease(id, span))?
-    }
-
-    /// Splits the guard in two, for two threads: [`fairlock::LockGuard::split`](crate::LockGuard::split). Does not block.
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn halves(exports: fairlock::blocking::Semaphore) -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut guard = exports.acquire_many(4, fairlock::RecordWait::Infinite)?;
-    /// let half = guard.split(2)?;
-    /// std::thread::scope(|threads| {
-    ///     let other = threads.spawn(move || half.release());
-    ///     guard.release().and(other.join().unwrap_or(Ok(())))
-    /// })?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn split(&mut self, permits: u64) -> Result<LockGuard, Invalid> {
-        let part = self.guard.split(permits)?;
-        Ok(LockGuard::new(part, self.thread.clone()))
-    }
-
-    /// Merges a guard that was split off into this one: [`fairlock::LockGuard::merge`](crate::LockGuard::merge). Does not block.
-    ///
-    /// # Errors
-    ///
-    /// The other guard, unchanged, if the two were not split from one.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn both(mut guard: fairlock::blocking::LockGuard) -> Result<(), Box<dyn std::error::Error>> {
-    /// let part = guard.split(1)?;
-    /// guard.merge(part).map_err(|_| "of another hold")?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn merge(&mut self, other: LockGuard) -> Result<(), LockGuard> {
-        let LockGuard { guard, thread } = other;
-        let merged = self.guard.merge(guard);
-        merged.map_err(|guard| LockGuard { guard, thread })
     }
 
     /// Runs `work` in the calling thread, and releases the lock: [`FairLock::run`](super::FairLock::run) for a lock that is held already.

@@ -8,8 +8,8 @@ use crate::store::Failure;
 use fairlock_protocol::item::LockItem;
 
 impl ClientInner {
-    /// Gives back the permits of a hold on which no guard counts any more, after `lets_go` has told the hold of them. If this call is dropped
-    /// after that, the hold's own task gives them back. Returns the item if it does not show the hold any more.
+    /// Gives back so many permits of a hold, on which its guard counts no more. If this call is dropped after that, the hold's own task gives
+    /// them back. Returns the item if it does not show the hold any more.
     ///
     /// Callers that came together with this caller, and wait for the next turn at the same place, want all permits. They are before all
     /// waiters to which permits could be given. So the table keeps all permits for them as long as such a caller waits. Even so, writes
@@ -18,10 +18,10 @@ impl ClientInner {
         self: &Arc<Self>,
         hold: &Hold,
         batch: &Batch,
-        lets_go: impl FnOnce(),
+        permits: u64,
     ) -> Result<Result<(), Option<LockItem>>, Failure> {
         let _one_at_a_time = hold.lock_permit_changes().await;
-        lets_go();
+        hold.counts_on_fewer(permits);
         // Asked in this order: a caller that waited may have the next turn by now, and then this hold has ended.
         let is_passed_on = self.is_passed_on(hold, batch);
         if !hold.is_active() {
@@ -55,10 +55,10 @@ impl ClientInner {
         }))
     }
 
-    /// Frees the permits of a hold on which no guard counts any more, and which no call has freed. So they were a dropped guard's. Or they were
-    /// given back while callers of this client waited for the next turn, or in the shortest time of the hold. Does not end.
+    /// Frees the permits of a hold on which its guard counts no more, and which no call has freed. So the call was dropped. Or they were given
+    /// back while callers of this client waited for the next turn, or in the shortest time of the hold. Does not end.
     pub(crate) async fn free_permits_later(self: &Arc<Self>, hold: &Hold, batch: &Batch) {
-        // Each turn frees what guards have left since the turn before.
+        // Each turn frees what was left since the turn before.
         loop {
             hold.wait_spare().await;
             // Boxed, so that the task of each hold reserves no memory for it.

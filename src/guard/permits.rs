@@ -1,31 +1,8 @@
-//! The permits of a hold, among several guards, and those that are given back while the hold goes on.
-
-use std::sync::Arc;
+//! Permits that are given back while the hold goes on.
 
 use super::LockGuard;
+use crate::client_state::Holding;
 use crate::error::{Error, Invalid};
-use crate::hold::Hold;
-
-/// The permits of a hold on which one guard counts. Dropping it gives them back in the background.
-pub(super) struct Part {
-    pub(super) hold: Arc<Hold>,
-    pub(super) permits: u64,
-}
-
-impl Part {
-    /// The guard and the hold count on these permits no more, from the same moment on.
-    pub(super) fn lets_go(&mut self, permits: u64) {
-        let permits = permits.min(self.permits);
-        self.permits -= permits;
-        self.hold.counts_on_fewer(permits);
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        self.lets_go(self.permits);
-    }
-}
 
 impl LockGuard {
     /// Keeps one permit and frees the others. An exclusive holder shares the lock from now on. It shares it with callers that come to share
@@ -113,79 +90,14 @@ impl LockGuard {
         if permits == 0 {
             return Ok(());
         }
-        let LockGuard { part, holding } = self;
-        let lets_go = || part.lets_go(permits);
-        let given = holding
-            .inner
-            .give_back(&holding.hold, &holding.batch, lets_go);
-        match given.await {
+        let Holding {
+            inner, hold, batch, ..
+        } = &self.holding;
+        match inner.give_back(hold, batch, permits).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(item)) => Err(self.lose_to(item)),
             Err(failure) => Err(self.not_told(failure, self.inner().store.now().since(started))),
         }
-    }
-
-    /// Splits the guard: the returned guard has so many of its permits, and this one keeps the others. Sends nothing.
-    ///
-    /// Both guards are of one hold, with one ticket, one lease and one loss. Each can go to a task of its own. When one is released or
-    /// dropped, its permits are given back, and the hold goes on until the last of them is gone. To the table, and to whoever inspects the
-    /// lock, the hold is one participant.
-    ///
-    /// # Limitations
-    ///
-    /// A [check](Self::check_item) names how many permits the hold has. A transaction with a check that was made before another part was
-    /// given back is refused.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid::Part`] if no permit were left on one of the sides.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # async fn halves(exports: fairlock::Semaphore) -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut guard = exports.acquire_many(4, fairlock::RecordWait::Infinite).await?;
-    /// let half = guard.split(2)?;
-    /// let other = tokio::spawn(async move { /* work */ half.release().await });
-    /// // work
-    /// guard.release().await?;
-    /// other.await??;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn split(&mut self, permits: u64) -> Result<LockGuard, Invalid> {
-        self.check_part(permits)?;
-        self.part.permits -= permits;
-        Ok(LockGuard {
-            part: Part {
-                hold: Arc::clone(self.hold()),
-                permits,
-            },
-            holding: Arc::clone(&self.holding),
-        })
-    }
-
-    /// Merges a guard that was [split](Self::split) off into this one. Sends nothing. Returns the other guard if it is of another hold.
-    ///
-    /// # Errors
-    ///
-    /// The other guard, unchanged, if the two were not split from one.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn both(mut guard: fairlock::LockGuard) -> Result<(), Box<dyn std::error::Error>> {
-    /// let part = guard.split(1)?;
-    /// guard.merge(part).map_err(|_| "of another hold")?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn merge(&mut self, mut other: LockGuard) -> Result<(), LockGuard> {
-        if !Arc::ptr_eq(&self.holding, &other.holding) {
-            return Err(other);
-        }
-        self.part.permits += std::mem::take(&mut other.part.permits);
-        Ok(())
     }
 
     fn check_part(&self, said: u64) -> Result<(), Invalid> {

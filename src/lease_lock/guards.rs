@@ -32,8 +32,7 @@ impl LockGuard {
     /// # Errors
     ///
     /// [`Error::Lost`] if the hold was lost before. [`Error::Refused`] where answers have no `Date`: no clock could tell when the lease
-    /// ends. [`Error::Invalid`] for a name or a time that [`LeaseLock::acquire`](crate::LeaseLock::acquire) refuses, and for a guard of
-    /// which another guard has a [part](Self::split). The guard is gone with each of these errors, and what it had is given back in the
+    /// ends. [`Error::Invalid`] for a name or a time that [`LeaseLock::acquire`](crate::LeaseLock::acquire) refuses. The guard is gone with each of these errors, and what it had is given back in the
     /// background. [`Error::Unavailable`] if the request had no answer before the client's own lease ended. The name may have the lock then,
     /// until the lease ends or a process finds and releases it.
     ///

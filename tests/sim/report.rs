@@ -14,7 +14,7 @@ use crate::rare::{self, Rare};
 use crate::run::Run;
 
 /// Faults of hosts and tables.
-const HOST_FAULTS: [&str; 15] = [
+const HOST_FAULTS: [&str; 14] = [
     "cut off",
     "refused",
     "frozen",
@@ -29,7 +29,6 @@ const HOST_FAULTS: [&str; 15] = [
     "wait dropped",
     "outage given up",
     "part released",
-    "part dropped",
 ];
 
 /// What happened, and how often. It names what did not happen, too.

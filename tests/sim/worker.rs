@@ -309,7 +309,7 @@ async fn stays_lost(world: &World, host: &Host, guard: &LockGuard) {
     }
 }
 
-/// Gives a part of the permits back: at once, or when the task ends that had it for a while. That task may also bring it back.
+/// Gives a part of the permits back.
 async fn in_parts(
     world: &World,
     host: &Host,
@@ -317,23 +317,9 @@ async fn in_parts(
     rng: &mut Rng,
 ) {
     let part = rng.u64(1..guard.permits());
-    let kept = guard.permits() - part;
-    if rng.bool() {
-        stay.keeps(kept);
-        let _ = guard.release_some(part).await;
-        world.tally.fault("part released");
-    } else if let Ok(split) = guard.split(part) {
-        pause(world, span_of_work(world, host, rng)).await;
-        host.link.awake().await;
-        if rng.bool() {
-            stay.keeps(kept);
-            drop(split);
-            world.tally.fault("part dropped");
-        } else if guard.merge(split).is_err() {
-            let told = "a part is of another hold".to_owned();
-            world.history.note(Event::Surprise(told));
-        }
-    }
+    stay.keeps(guard.permits() - part);
+    let _ = guard.release_some(part).await;
+    world.tally.fault("part released");
     pause(world, span_of_work(world, host, rng)).await;
     host.link.awake().await;
 }

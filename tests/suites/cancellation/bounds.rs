@@ -95,11 +95,5 @@ pub(crate) const IN_PARTS: &[Scene] = &[
         .act(Act::ReleaseSome)
         .holds(3)
         .after(TEN),
-    scene("a part that was dropped", "downgrade", &[Shares(4)])
-        .asks(60)
-        .act(Act::DropPart)
-        .holds(3)
-        .after(TEN),
-    scene("a part of the lock that was dropped", "downgrade", &[]).act(Act::DropPart),
     scene("releasing what a part has left", "release", &[]).act(Act::ReleaseSome),
 ];

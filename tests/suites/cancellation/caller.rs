@@ -60,10 +60,6 @@ async fn has_lock(locks: &LockClient, scene: Scene, wait: RecordWait) {
         Act::Hold => pending().await,
         Act::Downgrade => guard.downgrade().await.unwrap(),
         Act::ReleaseSome => guard.release_some(10).await.unwrap(),
-        Act::DropPart => {
-            drop(guard.split(10).unwrap());
-            pending().await
-        }
         Act::SetData => guard.set_data("mine").await.unwrap(),
         Act::ClearData => guard.clear_data().await.unwrap(),
         _ => {}

@@ -97,8 +97,6 @@ pub(crate) enum Act {
     Downgrade,
     /// The future by which it gives back ten permits is dropped at the gate, together with its guard.
     ReleaseSome,
-    /// A guard of ten of its permits was dropped, and the request that gives them back comes to the gate.
-    DropPart,
     /// The future of its write is dropped at the gate, together with its guard.
     SetData,
     /// The same for the removal of data.
@@ -126,7 +124,7 @@ impl Act {
             Act::Acquire | Act::AcquireTogether | Act::Leave(_) => false,
             Act::Lease(step) => matches!(step, Step::Extend | Step::Release),
             Act::Hold | Act::Release | Act::PassOn | Act::DropGuard => true,
-            Act::Downgrade | Act::ReleaseSome | Act::DropPart => true,
+            Act::Downgrade | Act::ReleaseSome => true,
             Act::SetData | Act::ClearData => true,
         }
     }
