@@ -191,7 +191,7 @@ pub use events::HoldEvent;
 pub use fairlock_embedded as embedded;
 pub use fairlock_protocol::numeral::ParseTicketError;
 pub use fairlock_protocol::ticket::Ticket;
-pub use fencing::{Fence, Fenceable};
+pub use fencing::{Fence, FenceParts, Fenceable};
 pub use guard::LockGuard;
 pub use intervene::BreakOutcome;
 pub use leader::{Candidate, LeadershipEvent, ResignHandle};

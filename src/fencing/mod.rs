@@ -88,6 +88,23 @@ pub struct Fence {
     ticket: Ticket,
 }
 
+/// The parts of a [`Fence`]. Each pair is a placeholder and what it stands for. Different attributes have different placeholders.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct FenceParts {
+    /// The condition, in parentheses. It uses `name` and `compared`.
+    pub condition: String,
+    /// What a `SET` clause has to contain, without the word `SET`. It uses `name` and `assigned`. A put has the token in its item instead,
+    /// and a deletion needs neither.
+    pub assignment: String,
+    /// The name of the attribute.
+    pub name: (String, String),
+    /// The token of the condition.
+    pub compared: (String, AttributeValue),
+    /// The token of the assignment: the same under another name, so that neither expression can be lost unnoticed.
+    pub assigned: (String, AttributeValue),
+}
+
 impl Fence {
     /// Creates a fence with this ticket, for items that remember the newest token in the top-level attribute of this name.
     ///
@@ -200,72 +217,36 @@ impl Fence {
         }
     }
 
-    /// The condition alone, in parentheses, for requests that are not made with the SDK's builders. It uses [`name`](Self::name)
-    /// and [`compared`](Self::compared).
+    /// Returns the fence in its parts, for requests that are not made with the SDK's builders.
     ///
     /// # Examples
     ///
     /// ```
     /// use fairlock::{Fence, Ticket};
     ///
-    /// let fence = Fence::new("fence", Ticket::new(7));
-    /// assert_eq!(fence.condition(), "(attribute_not_exists(#fenced_fence) OR #fenced_fence <= :fenced_fence_by)");
-    /// assert_eq!(fence.assignment(), "#fenced_fence = :fenced_fence_to");
-    /// assert_eq!(fence.name(), ("#fenced_fence".into(), "fence".into()));
-    /// assert_eq!(fence.compared().0, ":fenced_fence_by");
-    /// assert_eq!(fence.assigned().0, ":fenced_fence_to");
-    /// assert_eq!(fence.value().as_n().map(String::as_str), Ok("7"));
+    /// let parts = Fence::new("fence", Ticket::new(7)).parts();
+    /// assert_eq!(parts.condition, "(attribute_not_exists(#fenced_fence) OR #fenced_fence <= :fenced_fence_by)");
+    /// assert_eq!(parts.assignment, "#fenced_fence = :fenced_fence_to");
+    /// assert_eq!(parts.name, ("#fenced_fence".into(), "fence".into()));
+    /// assert_eq!(parts.compared.0, ":fenced_fence_by");
+    /// assert_eq!(parts.assigned.0, ":fenced_fence_to");
+    /// assert_eq!(parts.assigned.1.as_n().map(String::as_str), Ok("7"));
     /// ```
-    pub fn condition(&self) -> String {
-        let (name, value) = (self.name().0, self.compared().0);
-        format!("(attribute_not_exists({name}) OR {name} <= {value})")
-    }
-
-    /// The assignment that a `SET` clause has to contain, without the word `SET`. It uses [`name`](Self::name) and
-    /// [`assigned`](Self::assigned). A put has [`value`](Self::value) in its item instead, and a deletion needs neither.
-    ///
-    /// # Examples
-    ///
-    /// As [`condition`](Self::condition).
-    pub fn assignment(&self) -> String {
-        format!("{} = {}", self.name().0, self.assigned().0)
-    }
-
-    /// The expression attribute name that both expressions use, as placeholder and attribute. Different attributes have different
-    /// placeholders.
-    ///
-    /// # Examples
-    ///
-    /// As [`condition`](Self::condition).
-    pub fn name(&self) -> (String, String) {
-        (format!("#{}", self.placeholder()), self.attribute.clone())
-    }
-
-    /// The expression attribute value of the condition.
-    ///
-    /// # Examples
-    ///
-    /// As [`condition`](Self::condition).
-    pub fn compared(&self) -> (String, AttributeValue) {
-        (format!(":{}_by", self.placeholder()), self.value())
-    }
-
-    /// The expression attribute value of the assignment. It has the same value as the condition's under another name, so that
-    /// neither expression can be lost unnoticed.
-    ///
-    /// # Examples
-    ///
-    /// As [`condition`](Self::condition).
-    pub fn assigned(&self) -> (String, AttributeValue) {
-        (format!(":{}_to", self.placeholder()), self.value())
+    pub fn parts(&self) -> FenceParts {
+        let placeholder = self.placeholder();
+        let (name, compared) = (format!("#{placeholder}"), format!(":{placeholder}_by"));
+        let assigned = format!(":{placeholder}_to");
+        FenceParts {
+            condition: format!("(attribute_not_exists({name}) OR {name} <= {compared})"),
+            assignment: format!("{name} = {assigned}"),
+            name: (name, self.attribute.clone()),
+            compared: (compared, self.value()),
+            assigned: (assigned, self.value()),
+        }
     }
 
     /// The token as an attribute. DynamoDB's numbers are exact to 38 digits, and tokens have at most 20.
-    ///
-    /// # Examples
-    ///
-    /// As [`condition`](Self::condition).
-    pub fn value(&self) -> AttributeValue {
+    pub(crate) fn value(&self) -> AttributeValue {
         AttributeValue::N(self.ticket.to_string())
     }
 

@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::builders::{DeleteBuilder, PutBuilder, UpdateBuilder};
 
-use super::Fence;
+use super::{Fence, FenceParts};
 
 /// A write that [`Fence::on`] takes: the SDK's builders of puts, updates and deletions, alone or for a transaction.
 ///
@@ -38,12 +38,12 @@ macro_rules! fenceable {
         impl sealed::Fenceable for $builder {
             fn fenced(self, fence: &Fence) -> Self {
                 let own = self.get_condition_expression().as_deref();
-                let condition = both(own, fence.condition());
-                let ((name, attribute), (compared, token)) = (fence.name(), fence.compared());
+                let FenceParts { condition, name, compared, .. } = fence.parts();
+                let condition = both(own, condition);
                 let request = self
                     .condition_expression(condition)
-                    .expression_attribute_names(name, attribute)
-                    .expression_attribute_values(compared, token);
+                    .expression_attribute_names(name.0, name.1)
+                    .expression_attribute_values(compared.0, compared.1);
                 fenceable!(@ $how request fence)
             }
         }
@@ -53,9 +53,9 @@ macro_rules! fenceable {
     };
     (@ update $request:ident $fence:ident) => {{
         let own = $request.get_update_expression().as_deref();
-        let update = also_set(own.unwrap_or(""), &$fence.assignment());
-        let (name, token) = $fence.assigned();
-        $request.update_expression(update).expression_attribute_values(name, token)
+        let FenceParts { assignment, assigned, .. } = $fence.parts();
+        let update = also_set(own.unwrap_or(""), &assignment);
+        $request.update_expression(update).expression_attribute_values(assigned.0, assigned.1)
     }};
     (@ nothing $request:ident $fence:ident) => {
         $request
