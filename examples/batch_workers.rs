@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types as dynamo;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::Engine;
-use fairlock::{LockClient, LockGuard, RecordWait, RunOutcome, TableOptions};
+use fairlock::{LockClient, LockGuard, RecordWait, RunOutcome};
 
 type Done<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -26,7 +26,7 @@ async fn main() -> Done<()> {
     let dynamodb = Engine::memory()?.client();
     create_results(&dynamodb).await?;
     let locks = LockClient::builder(dynamodb.clone()).build()?;
-    locks.create_table(&TableOptions::default()).await?;
+    locks.create_table().await?;
 
     let workers = (1..=3).map(|number| worker(number, &dynamodb, folder.path()));
     // `try_join_all` would drop the other workers in the middle of their turns if one of them fails.

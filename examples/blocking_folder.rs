@@ -8,9 +8,9 @@ use std::time::Duration;
 use std::{fs, io, thread};
 
 use aws_sdk_dynamodb::Client;
+use fairlock::RecordWait;
 use fairlock::blocking::{LockClient, LockGuard};
 use fairlock::embedded::Engine;
-use fairlock::{RecordWait, TableOptions};
 
 type Done<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -21,7 +21,7 @@ fn main() -> Done<()> {
     }
     let dynamodb = Engine::memory()?.client();
     let locks = LockClient::new(fairlock::LockClient::builder(dynamodb.clone()))?;
-    locks.create_table(&TableOptions::default())?;
+    locks.create_table()?;
 
     let workers = (1..=3).map(|number| {
         let (dynamodb, folder) = (dynamodb.clone(), folder.path().to_owned());

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use fairlock::embedded::Engine;
-use fairlock::{Error, LockClient, RecordWait, TableOptions};
+use fairlock::{Error, LockClient, RecordWait};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dynamodb = Engine::memory()?.client();
     let locks = LockClient::builder(dynamodb.clone()).build()?;
-    locks.create_table(&TableOptions::default()).await?;
+    locks.create_table().await?;
 
     for night in ["2030-01-01", "2030-01-02"] {
         let hosts = ["host a", "host b", "host c"];

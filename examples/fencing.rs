@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::types::{
     TransactWriteItem,
 };
 use fairlock::embedded::{Engine, Faults, Network};
-use fairlock::{Clock, LockClient, RecordWait, TableOptions};
+use fairlock::{Clock, LockClient, RecordWait};
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let network_of_a = Network::to(&engine);
     let process = |dynamodb| LockClient::builder(dynamodb).clock(clock.clone()).build();
     let (a, b) = (process(network_of_a.client())?, process(engine.client())?);
-    a.create_table(&TableOptions::default()).await?;
+    a.create_table().await?;
     let (lock_of_a, lock_of_b) = (a.fair_lock("account/42")?, b.fair_lock("account/42")?);
 
     let a = lock_of_a.acquire(RecordWait::Infinite).await?;

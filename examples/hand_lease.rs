@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::time::Duration;
 
 use fairlock::embedded::Engine;
-use fairlock::{LockClient, LossReason, RecordWait, TableOptions};
+use fairlock::{LockClient, LossReason, RecordWait};
 use tokio::process::Command;
 
 /// A name for one piece of work. A process that asks again under it gets the same lease.
@@ -34,7 +34,7 @@ async fn first() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("locks.db");
     let locks = client(file.as_os_str())?;
-    locks.create_table(&TableOptions::default()).await?;
+    locks.create_table().await?;
 
     let lock = locks.lease_lock("import")?;
     let lease = lock.acquire(ID, MINUTE).await?;

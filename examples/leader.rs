@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use fairlock::embedded::{Engine, Faults, Network};
-use fairlock::{Candidate, Clock, LeadershipEvent, LockClient, LockGuard, TableOptions};
+use fairlock::{Candidate, Clock, LeadershipEvent, LockClient, LockGuard};
 use tokio::time::{Instant, sleep};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -72,7 +72,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let engine = Engine::memory()?.with_clock(clock.clone());
     let first = Host::new("first", &engine, &clock)?;
     let second = Host::new("second", &engine, &clock)?;
-    first.locks.create_table(&TableOptions::default()).await?;
+    first.locks.create_table().await?;
 
     let started = Instant::now();
     let weather = async {

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use fairlock::embedded::Engine;
-use fairlock::{LockClient, RecordWait, TableOptions};
+use fairlock::{LockClient, RecordWait};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use tokio::time::sleep;
 
@@ -62,7 +62,7 @@ async fn hosts(engine: &Engine) -> Done<(LockClient, LockClient)> {
         builder.lock_label(str::to_owned).build()
     };
     let (one, other) = (host("one")?, host("other")?);
-    one.create_table(&TableOptions::default()).await?;
+    one.create_table().await?;
     Ok((one, other))
 }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fairlock::embedded::{Engine, Network};
-use fairlock::{Clock, LockClient, Notifier, RecordWait, TableOptions};
+use fairlock::{Clock, LockClient, Notifier, RecordWait};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// Stands for a broker such as NATS: a message goes to whoever subscribed to its subject.
@@ -74,7 +74,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let second = builder(network.client())
         .notifier(OverBroker::new(&broker, "second"))
         .build()?;
-    first.create_table(&TableOptions::default()).await?;
+    first.create_table().await?;
 
     let guard = first
         .fair_lock("report")?

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use fairlock::embedded::{Engine, Faults, Latency, Network};
-use fairlock::{Clock, LockClient, LockGuard, RandomSource, RecordWait, TableOptions, Ticket};
+use fairlock::{Clock, LockClient, LockGuard, RandomSource, RecordWait, Ticket};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Ok::<_, fairlock::Error>((network, locks))
     };
     let hosts = [host(1)?, host(2)?, host(3)?];
-    hosts[0].1.create_table(&TableOptions::default()).await?;
+    hosts[0].1.create_table().await?;
     let storm = Faults {
         round_trip: Latency::Constant(Duration::from_millis(20)),
         lost_requests: 0.05,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use fairlock::embedded::Engine;
-use fairlock::{Error, LockClient, LockGuard, RecordWait, TableOptions};
+use fairlock::{Error, LockClient, LockGuard, RecordWait};
 use tokio::time::{Instant, sleep};
 
 /// Every host must pass the same number.
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dynamodb = Engine::memory()?.client();
     let host = |name: &str| LockClient::builder(dynamodb.clone()).owner(name).build();
     let operator = host("operator")?;
-    operator.create_table(&TableOptions::default()).await?;
+    operator.create_table().await?;
     let hosts = (1..=6)
         .map(|n| host(&format!("host {n}")))
         .collect::<Result<Vec<_>, _>>()?;

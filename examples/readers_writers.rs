@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fairlock::embedded::Engine;
-use fairlock::{LockClient, LockGuard, RecordWait, TableOptions};
+use fairlock::{LockClient, LockGuard, RecordWait};
 use tokio::sync::Barrier;
 use tokio::time::sleep;
 
@@ -22,7 +22,7 @@ async fn main() -> Done {
     let dynamodb = Engine::memory()?.client();
     let host = |name: &str| LockClient::builder(dynamodb.clone()).owner(name).build();
     let (writer, editor) = (host("writer")?, host("editor")?);
-    writer.create_table(&TableOptions::default()).await?;
+    writer.create_table().await?;
     let readers = [host("reader 1")?, host("reader 2")?, host("reader 3")?];
 
     let mut guard = writer.fair_lock("prices")?.acquire(WAIT).await?;

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use fairlock::embedded::Engine;
-use fairlock::{Error, LockClient, LockGuard, RecordWait, RunOutcome, TableOptions};
+use fairlock::{Error, LockClient, LockGuard, RecordWait, RunOutcome};
 use tokio::signal::ctrl_c;
 
 #[tokio::main(flavor = "current_thread")]
@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let locks = LockClient::builder(dynamodb.clone())
         .owner("service")
         .build()?;
-    locks.create_table(&TableOptions::default()).await?;
+    locks.create_table().await?;
 
     let why = locks
         .scope(async |locks| {

@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::types::{
     ScalarAttributeType, TransactWriteItem,
 };
 use fairlock::embedded::Engine;
-use fairlock::{Fence, LockClient, MultiLockGuard, RecordWait, TableOptions};
+use fairlock::{Fence, LockClient, MultiLockGuard, RecordWait};
 
 type Done<T> = Result<T, Box<dyn Error + Send + Sync>>;
 type Order = (&'static str, &'static str, i64); // from, to, and how much
@@ -22,7 +22,7 @@ async fn main() -> Done<()> {
     create_accounts(&bank).await?;
     let host = || LockClient::builder(bank.clone()).build();
     let hosts = [host()?, host()?, host()?];
-    hosts[0].create_table(&TableOptions::default()).await?;
+    hosts[0].create_table().await?;
 
     let ended = tokio::join!(
         transfer(("anna", "bert", 60), &hosts[0], &bank),

@@ -1,7 +1,9 @@
 //! What an operator does with a client: create, check and sweep its table.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use aws_sdk_dynamodb::operation::create_table::builders::CreateTableFluentBuilder;
 use futures::stream::{self, Stream, StreamExt};
 
 use crate::client::LockClient;
@@ -9,28 +11,19 @@ use crate::client_state::ClientInner;
 use crate::error::{Closed, Error};
 use crate::lock::FairLock;
 use crate::store::Failure;
-use crate::sweep::{
-    IdleLocks, Pass, SweepMemory, SweepOptions, SweepReport, Sweeper, Sweeps, TableSweepReport,
-    ToRemove,
-};
-use crate::table::{self, TableOptions, TableReport};
+use crate::sweep::{IdleLocks, Pass, SweepMemory, SweepReport, Sweeps, TableSweepReport, ToRemove};
+use crate::table::{self, TableReport};
 
 impl LockClient {
-    /// Creates the table with this client's key names, on demand unless `options` say otherwise. Waits until the table is active, and
-    /// switches DynamoDB's own deletion (TTL) on.
+    /// Creates the table with this client's key names, on demand. Waits until the table is active, and switches DynamoDB's own deletion (TTL)
+    /// on.
     ///
-    /// An existing table with the right keys is left as it is, but for two settings. TTL is switched on if it is off, and so is
-    /// point-in-time recovery if `options` ask for it. All others stay as they are: throughput, tags, deletion protection and the encryption
-    /// key. [`check_table_with`](Self::check_table_with) finds which of these differ, and a warning is logged for each that the
-    /// description of the table shows. So a service can call this at every start, from several hosts at once. Nothing else ever creates a
-    /// table.
-    ///
-    /// The order is: the table, with tags, protection and key; TTL; recovery. A call that was interrupted is completed by the next one. An
-    /// engine that does not know TTL or recovery gets a table without it, and a warning is logged.
+    /// An existing table with the right keys is left as it is, but TTL is switched on if it is off. So a service can call this at every
+    /// start, from several hosts at once. Nothing else ever creates a table. A call that was interrupted is completed by the next one. An
+    /// engine that does not know TTL gets a table without it, and a warning is logged.
     ///
     /// Takes some ten seconds on AWS, and at most five minutes. If TTL is still being switched on after a minute, which may take an hour,
-    /// that is left to DynamoDB. Needs permission for `CreateTable`, `DescribeTable`, `UpdateTimeToLive` and `DescribeTimeToLive`. The
-    /// methods of [`TableOptions`] say what they need besides.
+    /// that is left to DynamoDB. Needs permission for `CreateTable`, `DescribeTable`, `UpdateTimeToLive` and `DescribeTimeToLive`.
     ///
     /// # Cancel safety
     ///
@@ -39,8 +32,7 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for options that [`TableOptions::check`] refuses, even if the table exists; then nothing is sent. [`Error::Refused`] if the call is not
-    /// permitted, if what answers is not DynamoDB, or if the existing table is another. In the last case its source is a
+    /// [`Error::Refused`] if the call is not permitted, if what answers is not DynamoDB, or if the existing table is another. In the last case its source is a
     /// [`Finding`](crate::Finding) that says what was found and what is needed. [`Error::Unavailable`] if it is not done within the time.
     /// [`Error::ShutDown`] if the client is shut down.
     ///
@@ -54,20 +46,56 @@ impl LockClient {
     /// # #[cfg(feature = "embedded")]
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use fairlock::{LockClient, TableOptions, embedded::Engine};
+    /// use fairlock::{LockClient, embedded::Engine};
     ///
     /// let locks = LockClient::builder(Engine::memory()?.client()).table("locks").build()?;
-    /// locks.create_table(&TableOptions::default()).await?;
+    /// locks.create_table().await?;
     /// assert!(locks.check_table().await?.is_usable());
     /// # Ok(())
     /// # }
     /// # #[cfg(not(feature = "embedded"))]
     /// # fn main() {}
     /// ```
-    pub async fn create_table(&self, options: &TableOptions) -> Result<(), Error> {
-        options.check()?;
+    pub async fn create_table(&self) -> Result<(), Error> {
+        self.create_table_with(|request| request).await
+    }
+
+    /// Creates the table as [`create_table`](Self::create_table) does, with what `extend` adds to the request: throughput, tags, deletion
+    /// protection, a key. The name of the table and its keys stay the client's. A table that exists is left as it is.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`create_table`](Self::create_table).
+    ///
+    /// # Errors
+    ///
+    /// As [`create_table`](Self::create_table). [`Error::Refused`] also if DynamoDB refuses what was added.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use fairlock::{LockClient, embedded::Engine};
+    /// use aws_sdk_dynamodb::types::Tag;
+    ///
+    /// # let locks = LockClient::builder(Engine::memory()?.client()).table("locks").build()?;
+    /// let team = Tag::builder().key("team").value("payments").build()?;
+    /// locks
+    ///     .create_table_with(|request| request.deletion_protection_enabled(true).tags(team.clone()))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    pub async fn create_table_with(
+        &self,
+        extend: impl Fn(CreateTableFluentBuilder) -> CreateTableFluentBuilder + Send + Sync,
+    ) -> Result<(), Error> {
         let stop = self.inner.closed.clone();
-        let created = table::create(&self.inner.store, options, stop);
+        let created = table::create(&self.inner.store, &extend, stop);
         self.inner.for_caller(created).await
     }
 
@@ -112,59 +140,28 @@ impl LockClient {
     /// # fn main() {}
     /// ```
     pub async fn check_table(&self) -> Result<TableReport, Error> {
-        self.check_table_with(&TableOptions::default()).await
-    }
-
-    /// Checks the table as [`check_table`](Self::check_table) does, and whether it has what `options` ask for. Each difference is a
-    /// [`Finding::OtherSetting`](crate::Finding::OtherSetting), which is a note: locks do not depend on it. What `options` do not ask for
-    /// may be as it is. Billing on demand, a key that AWS owns and the absence of a tag are nothing that options can ask for.
-    ///
-    /// A key that AWS manages cannot be told from a key of the account's own, and an alias not from another: that would take a request to
-    /// KMS.
-    ///
-    /// Tags take one request for each ten, and permission for `ListTagsOfResource`. Point-in-time recovery takes one, and permission for
-    /// `DescribeContinuousBackups`. The other settings take none.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: nothing is changed.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] for options that [`TableOptions::check`] refuses, and otherwise as [`check_table`](Self::check_table).
-    ///
-    /// # Panics
-    ///
-    /// When polled outside of a tokio runtime with timers, which count its time-outs.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[cfg(feature = "embedded")]
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use fairlock::{LockClient, TableOptions, embedded::Engine};
-    ///
-    /// let locks = LockClient::builder(Engine::memory()?.client()).table("locks").build()?;
-    /// locks.create_table(&TableOptions::default()).await?;
-    /// let protected = TableOptions::default().deletion_protection();
-    /// let report = locks.check_table_with(&protected).await?;
-    /// assert!(report.to_string().starts_with("note: deletion protection is off"));
-    /// # Ok(())
-    /// # }
-    /// # #[cfg(not(feature = "embedded"))]
-    /// # fn main() {}
-    /// ```
-    pub async fn check_table_with(&self, options: &TableOptions) -> Result<TableReport, Error> {
-        options.check()?;
         let policy = self.inner.policy_of_few(self.inner.closed.clone());
-        let report = table::check(&self.inner.store, &policy, options);
+        let report = table::check(&self.inner.store, &policy);
         self.inner.for_caller(report).await
     }
 
-    /// Sweeps every lock of this client's namespace once, each with [`FairLock::sweep`]. With [`IdleLocks::Remove`] the items of idle locks
-    /// are removed too; [`start_sweeper`](Self::start_sweeper) says why that is safe. A failure at a lock is logged and counted, and does
+    /// Sweeps every lock of this client's namespace once, each with [`FairLock::sweep`]. A failure at a lock is logged and counted, and does
     /// not stop the sweep of the others.
+    ///
+    /// Nothing needs this where callers come for the lock and TTL is on. Callers clear their way themselves, and TTL deletes the rest within
+    /// days. Sweeps are for tables without TTL, and for tables that are to be kept tidy. Several at once are safe.
+    ///
+    /// # Idle locks
+    ///
+    /// With [`IdleLocks::Remove`] the item of an idle lock goes too. The lock must be free, with no open ticket and no row left, and the
+    /// idle retention must have passed since the last write. With the item goes the counter that fencing tokens come from.
+    ///
+    /// That is safe because a counter starts from the time in microseconds, and counts slower than time goes. A day later, which is the
+    /// least retention, a lock that comes back starts above every ticket that it ever gave. The clocks of hosts must agree to within that
+    /// time. The clocks of this host and of DynamoDB must both say that the time is past. The removal fails if any client has touched the
+    /// lock since it was seen.
+    ///
+    /// # Costs
     ///
     /// Reads the whole table with `Scan`, which is charged by its size, and each lock once more.
     ///
@@ -190,11 +187,7 @@ impl LockClient {
     /// # }
     /// ```
     pub async fn sweep_table(&self, idle_locks: IdleLocks) -> Result<TableSweepReport, Error> {
-        let mut pass = Pass::new(
-            Arc::clone(&self.inner),
-            self.inner.closed.clone(),
-            idle_locks,
-        );
+        let mut pass = Pass::new(Arc::clone(&self.inner), idle_locks);
         self.inner.for_caller(pass.run()).await?;
         match self.inner.closed.is_cancelled() {
             true => Err(Error::ShutDown(Closed::ShutDown)),
@@ -202,11 +195,12 @@ impl LockClient {
         }
     }
 
-    /// Streams what sweeps of the table do, each as [`sweep_table`](Self::sweep_table) does it: one now, and one after each pause of
-    /// `options`. Sweeps only while the stream is polled.
+    /// Streams what sweeps of the table do, each as [`sweep_table`](Self::sweep_table) does it: one now, and one after each pause of `every`,
+    /// a fifth more or less. Sweeps only while the stream is polled. The stream goes on after an error, and ends when the client is shut
+    /// down.
     ///
-    /// Like [`start_sweeper`](Self::start_sweeper), a stream that goes on also times entries whose owners never wrote down DynamoDB's time.
-    /// The stream goes on after an error. It ends when the client is shut down.
+    /// A stream that goes on also times entries whose owners never wrote down DynamoDB's time. It removes such an entry when it has seen the
+    /// entry stand still for a lease.
     ///
     /// # Cancel safety
     ///
@@ -225,11 +219,11 @@ impl LockClient {
     ///
     /// ```
     /// # async fn keep_tidy(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
-    /// use std::pin::pin;
-    /// use fairlock::SweepOptions;
+    /// use std::{pin::pin, time::Duration};
+    /// use fairlock::IdleLocks;
     /// use futures::TryStreamExt;
     ///
-    /// let mut sweeps = pin!(locks.sweeps(SweepOptions::default())?);
+    /// let mut sweeps = pin!(locks.sweeps(Duration::from_secs(600), IdleLocks::Remove)?);
     /// while let Some(swept) = sweeps.try_next().await? {
     ///     println!("{swept}");
     /// }
@@ -238,56 +232,11 @@ impl LockClient {
     /// ```
     pub fn sweeps(
         &self,
-        options: SweepOptions,
+        every: Duration,
+        idle_locks: IdleLocks,
     ) -> Result<impl Stream<Item = Result<TableSweepReport, Error>> + Send + use<>, Error> {
-        options.check()?;
-        let sweeps = Sweeps::new(self.inner.clone(), options);
+        let sweeps = Sweeps::new(self.inner.clone(), every, idle_locks)?;
         Ok(stream::unfold(sweeps, Sweeps::next).fuse())
-    }
-
-    /// Sweeps the table again and again in the background, for as long as the handle is kept and the client is not shut down. A failure is
-    /// logged, and left to the next sweep.
-    ///
-    /// Nothing needs a sweeper where callers come for the lock and TTL is on. Callers clear their way themselves, and TTL deletes the rest
-    /// within days. A sweeper is for tables without TTL, and for tables that are to be kept tidy. Several sweepers at once are safe.
-    ///
-    /// A sweeper that goes on also times entries whose owners never wrote down DynamoDB's time. It removes such an entry when it has seen
-    /// the entry stand still for a lease.
-    ///
-    /// # Idle locks
-    ///
-    /// With [`IdleLocks::Remove`] the item of an idle lock goes too. The lock must be free, with no open ticket and no row left, and the
-    /// idle retention must have passed since the last write. With the item goes the counter that fencing tokens come from.
-    ///
-    /// That is safe because a counter starts from the time in microseconds, and counts slower than time goes. A day later, which is the
-    /// least retention, a lock that comes back starts above every ticket that it ever gave. The clocks of hosts must agree to within that
-    /// time. The clocks of this host and of DynamoDB must both say that the time is past. The removal fails if any client has touched the
-    /// lock since it was seen.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] if the time between two sweeps is below a second. [`Error::ShutDown`] if the client is shut down.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # async fn keep_tidy(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
-    /// use std::time::Duration;
-    /// use fairlock::{IdleLocks, SweepOptions};
-    ///
-    /// let options = SweepOptions::every(Duration::from_secs(3600)).idle_locks(IdleLocks::Remove);
-    /// let sweeper = locks.start_sweeper(options)?;
-    /// // the service runs
-    /// sweeper.stop().await;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn start_sweeper(&self, options: SweepOptions) -> Result<Sweeper, Error> {
-        options.check()?;
-        if self.inner.closed.is_cancelled() {
-            return Err(Error::ShutDown(Closed::ShutDown));
-        }
-        Ok(Sweeper::start(&self.inner, options))
     }
 }
 
@@ -321,9 +270,9 @@ impl FairLock {
     /// # #[cfg(feature = "embedded")]
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use fairlock::{LockClient, TableOptions, embedded::Engine};
+    /// # use fairlock::{LockClient, embedded::Engine};
     /// # let locks = LockClient::builder(Engine::memory()?.client()).build()?;
-    /// # locks.create_table(&TableOptions::default()).await?;
+    /// # locks.create_table().await?;
     /// let lock = locks.fair_lock("account/42")?;
     /// let guard = lock.try_acquire().await?;
     /// assert!(lock.sweep().await?.is_nothing(), "who is alive is left alone");

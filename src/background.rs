@@ -29,7 +29,6 @@ pub(crate) enum Task {
     Admit,
     Clean,
     Heartbeat,
-    Sweep,
     Poll,
 }
 

@@ -255,9 +255,9 @@ impl LockGuard {
     /// # #[cfg(feature = "embedded")]
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use fairlock::{LockClient, TableOptions, embedded::Engine};
+    /// # use fairlock::{LockClient, embedded::Engine};
     /// # let locks = LockClient::builder(Engine::memory()?.client()).build()?;
-    /// # locks.create_table(&TableOptions::default()).await?;
+    /// # locks.create_table().await?;
     /// use fairlock::HoldEvent;
     /// use futures::StreamExt;
     ///

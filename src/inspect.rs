@@ -39,9 +39,9 @@ impl FairLock {
     /// # #[cfg(feature = "embedded")]
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use fairlock::{LockClient, TableOptions, embedded::Engine};
+    /// # use fairlock::{LockClient, embedded::Engine};
     /// # let locks = LockClient::builder(Engine::memory()?.client()).build()?;
-    /// # locks.create_table(&TableOptions::default()).await?;
+    /// # locks.create_table().await?;
     /// let lock = locks.fair_lock("account/42")?;
     /// let guard = lock.try_acquire().await?.ok_or("it is free")?;
     /// let holder = lock.inspect().await?.holder.ok_or("it is held")?;

@@ -13,12 +13,12 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::time::Duration;
-//! use fairlock::{LockClient, RecordWait, TableOptions, embedded::Engine};
+//! use fairlock::{LockClient, RecordWait, embedded::Engine};
 //!
 //! // In production: aws_sdk_dynamodb::Client::new(&aws_config::load_from_env().await)
 //! let dynamodb = Engine::memory()?.client();
 //! let locks = LockClient::builder(dynamodb).build()?;
-//! locks.create_table(&TableOptions::default()).await?;
+//! locks.create_table().await?;
 //!
 //! // However this work ends, by `?` too, the scope releases its locks before it returns.
 //! locks.scope(async |locks| {
@@ -209,8 +209,8 @@ pub use semaphore::Semaphore;
 pub use state::{
     LockData, LockState, Outage, OutageKind, Participant, Stage, Waiting, YieldRequest,
 };
-pub use sweep::{IdleLocks, SweepOptions, SweepReport, Sweeper, TableSweepReport};
-pub use table::{EncryptionKey, Finding, Severity, TableOptions, TableReport, TableSetting};
+pub use sweep::{IdleLocks, SweepReport, TableSweepReport};
+pub use table::{Finding, Severity, TableReport};
 #[cfg(feature = "metrics")]
 pub use telemetry::metric_buckets;
 pub use versioned_table::{

@@ -8,12 +8,12 @@
 //! # #[cfg(feature = "embedded")]
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::time::Duration;
-//! use fairlock::{RecordWait, TableOptions, blocking::LockClient, embedded::Engine};
+//! use fairlock::{RecordWait, blocking::LockClient, embedded::Engine};
 //!
 //! // In production: `LockClient::connect`, whose example loads the credentials
 //! let dynamodb = Engine::memory()?.client();
 //! let locks = LockClient::new(fairlock::LockClient::builder(dynamodb).table("locks"))?;
-//! locks.create_table(&TableOptions::default())?;
+//! locks.create_table()?;
 //!
 //! let lock = locks.fair_lock("account/42")?;
 //! let guard = lock.acquire(RecordWait::Timeout(Duration::from_secs(60)))?;
@@ -70,7 +70,6 @@ use std::time::Duration;
 use crate::client::{self, HeldLocks, LockClientBuilder, ShutdownReport};
 use crate::error::Error;
 use crate::multi_lock::LockClaim;
-use crate::table::TableOptions;
 use thread::ClientThread;
 
 pub use guard::LockGuard;
@@ -304,11 +303,11 @@ impl LockClient {
     ///
     /// ```
     /// # fn set_up(locks: &fairlock::blocking::LockClient) -> Result<(), fairlock::Error> {
-    /// locks.create_table(&fairlock::TableOptions::default())
+    /// locks.create_table()
     /// # }
     /// ```
-    pub fn create_table(&self, options: &TableOptions) -> Result<(), Error> {
-        self.block_on(self.client.create_table(options))?
+    pub fn create_table(&self) -> Result<(), Error> {
+        self.block_on(self.client.create_table())?
     }
 
     /// Shuts this client down, as [`fairlock::LockClient::shutdown`](crate::LockClient::shutdown) does: calls of other threads that wait end

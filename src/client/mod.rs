@@ -37,7 +37,7 @@ pub use builder::LockClientBuilder;
 /// // In production: aws_sdk_dynamodb::Client::new(&aws_config::load_from_env().await)
 /// let dynamodb = Engine::memory()?.client();
 /// let locks = LockClient::builder(dynamodb).build()?;
-/// locks.create_table(&fairlock::TableOptions::default()).await?;
+/// locks.create_table().await?;
 ///
 /// locks.scope(async |locks| {
 ///     let guard = locks.fair_lock("account/42")?.acquire(RecordWait::default()).await?;
@@ -358,7 +358,6 @@ impl fmt::Display for Unfinished {
             Task::Admit => "letting successors in at",
             Task::Clean => "cleaning up behind",
             Task::Heartbeat => "renewing",
-            Task::Sweep => "sweeping",
             Task::Poll => "polling",
         };
         match self.0.ticket {

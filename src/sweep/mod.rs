@@ -6,5 +6,5 @@ mod table;
 
 pub(crate) use lock::{SweepMemory, ToRemove};
 pub use report::{IdleLocks, SweepReport};
+pub use table::TableSweepReport;
 pub(crate) use table::{Pass, Sweeps};
-pub use table::{SweepOptions, Sweeper, TableSweepReport};

@@ -1,13 +1,10 @@
-//! Sweeps a whole table: once, or again and again for as long as the caller keeps the handle.
+//! Sweeps a whole table: once, or again and again for as long as the caller polls.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
-use crate::background::{Job, Task};
 use crate::client_state::{ClientHandle, ClientInner};
 use crate::error::{Error, Invalid};
 use crate::name::LockName;
@@ -21,138 +18,6 @@ use super::report::{IdleLocks, SweepReport};
 const MIN_EVERY: Duration = Duration::from_secs(1);
 /// The longest time between two sweeps: no process waits longer, and the jitter of a longer time could not be counted.
 const MAX_EVERY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-
-/// How to sweep a table again and again.
-///
-/// # Examples
-///
-/// ```
-/// use std::time::Duration;
-/// use fairlock::SweepOptions;
-///
-/// assert_eq!(SweepOptions::default(), SweepOptions::every(Duration::from_secs(600)));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SweepOptions {
-    every: Duration,
-    idle_locks: IdleLocks,
-}
-
-impl Default for SweepOptions {
-    /// Every ten minutes, without idle locks.
-    fn default() -> Self {
-        SweepOptions::every(Duration::from_secs(600))
-    }
-}
-
-impl SweepOptions {
-    /// Sets the time between two sweeps: at least a second, and a fifth more or less each time. More than ten years counts as ten
-    /// years.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let hourly = fairlock::SweepOptions::every(std::time::Duration::from_secs(3600));
-    /// ```
-    pub fn every(every: Duration) -> Self {
-        SweepOptions {
-            every,
-            idle_locks: IdleLocks::Keep,
-        }
-    }
-
-    /// Sets what a sweep does with the items of idle locks. Default: [`IdleLocks::Keep`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use fairlock::{IdleLocks, SweepOptions};
-    ///
-    /// let without_ttl = SweepOptions::default().idle_locks(IdleLocks::Remove);
-    /// ```
-    #[must_use]
-    pub fn idle_locks(mut self, idle_locks: IdleLocks) -> Self {
-        self.idle_locks = idle_locks;
-        self
-    }
-
-    pub(crate) fn check(&self) -> Result<(), Invalid> {
-        if self.every < MIN_EVERY {
-            return Err(Invalid::TooShort {
-                setting: "time between sweeps",
-                value: self.every,
-                bound: "each reads the whole table",
-                bound_value: MIN_EVERY,
-            });
-        }
-        Ok(())
-    }
-}
-
-/// Sweeps a table again and again, until it is dropped or stopped, or the client is shut down.
-///
-/// # Examples
-///
-/// ```
-/// # fn keep_tidy(locks: &fairlock::LockClient) -> Result<(), fairlock::Error> {
-/// let _sweeper = locks.start_sweeper(fairlock::SweepOptions::default())?;
-/// // swept until the end of this scope
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug)]
-#[must_use = "a sweeper stops when it is dropped"]
-pub struct Sweeper {
-    stop: CancellationToken,
-    /// Cancelled by the task's end, whatever ends it.
-    ended: CancellationToken,
-}
-
-impl Sweeper {
-    pub(crate) fn start(inner: &Arc<ClientInner>, options: SweepOptions) -> Self {
-        let sweeper = Sweeper {
-            stop: inner.closed.child_token(),
-            ended: CancellationToken::new(),
-        };
-        let job = Job {
-            lock: inner.store.config().table.clone(),
-            ticket: None,
-            task: Task::Sweep,
-        };
-        let (stop, ended) = (sweeper.stop.clone(), sweeper.ended.clone().drop_guard());
-        let sweeping = Arc::clone(inner);
-        inner.background.spawn(job, async move {
-            let _ended = ended;
-            keep_sweeping(&sweeping, &options, stop).await;
-            || {}
-        });
-        sweeper
-    }
-
-    /// Stops the sweeper, and waits until its work on the current lock has ended.
-    ///
-    /// # Cancel safety
-    ///
-    /// The first poll stops the sweeper. Dropping the future only stops the waiting.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # async fn stop(sweeper: fairlock::Sweeper) {
-    /// sweeper.stop().await;
-    /// # }
-    /// ```
-    pub async fn stop(self) {
-        self.stop.cancel();
-        self.ended.cancelled().await;
-    }
-}
-
-impl Drop for Sweeper {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
-}
 
 /// What one sweep of a table did.
 ///
@@ -183,54 +48,41 @@ impl fmt::Display for TableSweepReport {
     }
 }
 
-/// Sweeps the whole table again and again. Ends when told to stop.
-async fn keep_sweeping(inner: &Arc<ClientInner>, options: &SweepOptions, stop: CancellationToken) {
-    let config = inner.store.config();
-    let mut pass = Pass::new(Arc::clone(inner), stop.clone(), options.idle_locks);
-    loop {
-        let every = options.every.min(MAX_EVERY);
-        let pause = every.mul_f64(config.random_source.jitter());
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            () = config.clock.sleep(pause) => {}
-        }
-        match pass.run().await {
-            Ok(()) => {
-                tracing::debug!(table = %config.table, swept = %pass.swept, "swept the table")
-            }
-            Err(failure) => {
-                tracing::warn!(table = %config.table, %failure, "could not sweep the table: tries again later");
-            }
-        }
-    }
-}
-
 /// Sweeps for as long as the caller polls, and returns what each sweep did.
 pub(crate) struct Sweeps {
     client: ClientHandle,
-    options: SweepOptions,
+    every: Duration,
     pass: Pass,
     is_first: bool,
 }
 
 impl Sweeps {
-    pub(crate) fn new(client: ClientHandle, options: SweepOptions) -> Self {
-        let stop = client.closed.clone();
-        Sweeps {
-            pass: Pass::new(Arc::clone(&client), stop, options.idle_locks),
-            client,
-            options,
-            is_first: true,
+    pub(crate) fn new(
+        client: ClientHandle,
+        every: Duration,
+        idle_locks: IdleLocks,
+    ) -> Result<Self, Invalid> {
+        if every < MIN_EVERY {
+            return Err(Invalid::TooShort {
+                setting: "time between sweeps",
+                value: every,
+                bound: "each reads the whole table",
+                bound_value: MIN_EVERY,
+            });
         }
+        Ok(Sweeps {
+            pass: Pass::new(Arc::clone(&client), idle_locks),
+            client,
+            every: every.min(MAX_EVERY),
+            is_first: true,
+        })
     }
 
     /// Returns `None` once the client is shut down.
     pub(crate) async fn next(mut self) -> Option<(Result<TableSweepReport, Error>, Sweeps)> {
         if !std::mem::take(&mut self.is_first) {
             let config = self.client.store.config();
-            let every = self.options.every.min(MAX_EVERY);
-            let pause = every.mul_f64(config.random_source.jitter());
+            let pause = self.every.mul_f64(config.random_source.jitter());
             tokio::select! {
                 biased;
                 () = self.client.closed.cancelled() => return None,
@@ -256,13 +108,9 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    pub(crate) fn new(
-        inner: Arc<ClientInner>,
-        stop: CancellationToken,
-        idle_locks: IdleLocks,
-    ) -> Self {
+    pub(crate) fn new(inner: Arc<ClientInner>, idle_locks: IdleLocks) -> Self {
         Pass {
-            policy: inner.policy_of_few(stop),
+            policy: inner.policy_of_few(inner.closed.clone()),
             inner,
             idle_locks,
             memories: HashMap::new(),

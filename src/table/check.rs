@@ -1,7 +1,5 @@
 //! Whether the table is what locks need, and whether this client may use it.
 
-use std::collections::BTreeMap;
-
 use aws_sdk_dynamodb::types::{MultiRegionConsistency, TableDescription, TableStatus};
 
 use crate::config::Names;
@@ -9,21 +7,15 @@ use crate::name::LockName;
 use crate::store::{Failure, Operation, Refusal, RetryPolicy, Store};
 
 use super::finding::{Finding, Severity, TableReport};
-use super::options::TableOptions;
 use super::requests::{self, Ttl};
 use super::schema::Schema;
-use super::settings::{self, TableSetting};
 use fairlock_protocol::item::LockItem;
 
 /// Of how many items of the table the locks are looked at, at most: some forty read units.
 const SAMPLE: i32 = 300;
 
-/// Describes the table and tries every operation on it, changing nothing. Compares its settings with the options.
-pub(crate) async fn check(
-    store: &Store,
-    policy: &RetryPolicy,
-    options: &TableOptions,
-) -> Result<TableReport, Failure> {
+/// Describes the table and tries every operation on it, changing nothing.
+pub(crate) async fn check(store: &Store, policy: &RetryPolicy) -> Result<TableReport, Failure> {
     let check = Check { store, policy };
     let (mut findings, table) = check.table().await?;
     let mut tried = vec!["DescribeTable"];
@@ -31,11 +23,6 @@ pub(crate) async fn check(
         tried.push("DescribeTimeToLive");
         let is_strong = table.as_ref().is_some_and(is_strong);
         findings.extend(check.ttl(is_strong).await?);
-    }
-    if let Some(table) = table {
-        let (found, asked) = check.settings(&table, options).await?;
-        findings.extend(found);
-        tried.extend(asked);
     }
     // A table that cannot be used refuses everything, so its answers say nothing about permissions.
     let is_usable = |finding: &Finding| finding.severity() < Severity::Fatal;
@@ -89,66 +76,6 @@ impl Check<'_> {
             Err(refusal) if refusal.is_missing() => Ok(None),
             Err(refusal) => {
                 finding(requests::DESCRIBE_TTL, "DescribeTimeToLive", refusal).map(Some)
-            }
-        }
-    }
-
-    /// Compares the table with the options. Returns the findings, and the operations that it took.
-    async fn settings(
-        &self,
-        table: &TableDescription,
-        options: &TableOptions,
-    ) -> Result<(Vec<Finding>, Vec<&'static str>), Failure> {
-        let mut findings = settings::of_description(table, options);
-        let mut tried = Vec::new();
-        if let Some(arn) = table.table_arn().filter(|_| !options.tags.is_empty()) {
-            tried.push("ListTagsOfResource");
-            findings.extend(self.tags(arn, options).await?);
-        }
-        if options.has_recovery {
-            tried.push("DescribeContinuousBackups");
-            findings.extend(self.recovery().await?);
-        }
-        Ok((findings, tried))
-    }
-
-    async fn tags(&self, arn: &str, options: &TableOptions) -> Result<Vec<Finding>, Failure> {
-        let (mut tags, mut next) = (BTreeMap::new(), None);
-        // Ends because a table has a hundred tags at most, AWS's own included, and no page but the last is empty.
-        loop {
-            let page = || requests::list_tags(self.store, arn, next.clone());
-            match self.store.retry(self.policy, page).await? {
-                Ok((page, following)) => {
-                    let is_last = following.is_none() || page.is_empty();
-                    tags.extend(page);
-                    next = following;
-                    if is_last {
-                        return Ok(settings::of_tags(&tags, options));
-                    }
-                }
-                Err(refusal) if refusal.is_unknown() => {
-                    let tags = options.tags.keys().cloned().map(TableSetting::Tag);
-                    let without = |setting| Finding::WithoutSetting { setting };
-                    return Ok(tags.map(without).collect());
-                }
-                Err(refusal) => {
-                    let found = finding(requests::LIST_TAGS, "ListTagsOfResource", refusal)?;
-                    return Ok(vec![found]);
-                }
-            }
-        }
-    }
-
-    async fn recovery(&self) -> Result<Option<Finding>, Failure> {
-        let setting = TableSetting::PointInTimeRecovery;
-        let describe = || requests::describe_recovery(self.store);
-        match self.store.retry(self.policy, describe).await? {
-            Ok(true) => Ok(None),
-            Ok(false) => Ok(Some(settings::switched_off(setting))),
-            Err(refusal) if refusal.is_unknown() => Ok(Some(Finding::WithoutSetting { setting })),
-            Err(refusal) => {
-                let (verb, operation) = (requests::DESCRIBE_RECOVERY, "DescribeContinuousBackups");
-                finding(verb, operation, refusal).map(Some)
             }
         }
     }

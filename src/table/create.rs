@@ -14,12 +14,8 @@ use fairlock_protocol::moment::Moment;
 
 use super::check::is_strong;
 use super::finding::Finding;
-use super::options::TableOptions;
-use super::requests::{
-    self, CREATE, DESCRIBE, DESCRIBE_RECOVERY, DESCRIBE_TTL, SWITCH_ON_RECOVERY, SWITCH_ON_TTL, Ttl,
-};
+use super::requests::{self, CREATE, DESCRIBE, DESCRIBE_TTL, Extend, SWITCH_ON_TTL, Ttl};
 use super::schema::Schema;
-use super::settings::{self, TableSetting};
 
 /// DynamoDB makes a table within seconds as a rule, and says it may take minutes.
 const WITHIN: Duration = Duration::from_secs(300);
@@ -33,10 +29,10 @@ const ATTEMPTS: usize = 10;
 /// Requests about tables take longer than those about items, by up to this factor.
 const MORE_TIME: u32 = 5;
 
-/// Creates the table unless it is there, waits until it is active, and switches TTL on, and point-in-time recovery if that is asked for.
+/// Creates the table unless it is there, waits until it is active, and switches TTL on.
 pub(crate) async fn create(
     store: &Store,
-    options: &TableOptions,
+    extend: &Extend<'_>,
     stop: CancellationToken,
 ) -> Result<(), Failure> {
     let policy = RetryPolicy::stopped_by(&stop).until(store.now() + WITHIN);
@@ -45,31 +41,22 @@ pub(crate) async fn create(
     let _ = store.retry(&first, || requests::describe(store)).await?;
     let store = store.with_more_time(MORE_TIME);
     let policy = policy.within(Limit::Unanswered(ATTEMPTS));
-    let table = store
-        .retry(&policy, || bring_about(&store, options))
-        .await?;
-    for finding in settings::of_description(&table, options) {
-        tracing::warn!(table = %store.config().table, %finding, "the table is not as its options ask");
-    }
+    let table = store.retry(&policy, || bring_about(&store, extend)).await?;
     // A sweeper removes what TTL would, where there is none.
     if !is_strong(&table) {
         let until = store.now() + TTL_WITHIN;
         let ttl = || bring_ttl_about(&store, until);
         store.retry(&policy, ttl).await?;
     }
-    if options.has_recovery {
-        let recovery = || bring_recovery_about(&store);
-        store.retry(&policy, recovery).await?;
-    }
     Ok(())
 }
 
 /// A single round. Returns the table if nothing more is to be done.
-async fn bring_about(store: &Store, options: &TableOptions) -> Result<TableDescription, Failure> {
+async fn bring_about(store: &Store, extend: &Extend<'_>) -> Result<TableDescription, Failure> {
     match requests::describe(store).await? {
         Ok(table) => usable(store, table),
         Err(refusal) if refusal.is_missing() => {
-            match requests::create(store, options).await? {
+            match requests::create(store, extend).await? {
                 Ok(()) => tracing::info!(table = %store.config().table, "creates the table"),
                 Err(refusal) => may_pass(CREATE, refusal)?,
             }
@@ -138,33 +125,6 @@ async fn switch_on(store: &Store) -> Result<(), Failure> {
 fn without_ttl(store: &Store) -> Result<(), Failure> {
     tracing::warn!(table = %store.config().table, "this engine has no TTL: what is out of use stays, unless it is swept");
     Ok(())
-}
-
-/// A single round.
-async fn bring_recovery_about(store: &Store) -> Result<(), Failure> {
-    let refusal = match requests::describe_recovery(store).await? {
-        Ok(true) => return Ok(()),
-        Ok(false) => match requests::switch_on_recovery(store).await? {
-            Ok(()) => return Ok(()),
-            Err(refusal) => (SWITCH_ON_RECOVERY, refusal),
-        },
-        Err(refusal) => (DESCRIBE_RECOVERY, refusal),
-    };
-    match refusal {
-        (_, refusal) if refusal.is_unknown() => {
-            let setting = TableSetting::PointInTimeRecovery;
-            tracing::warn!(table = %store.config().table, "this engine has no {setting}");
-            Ok(())
-        }
-        // DynamoDB prepares the backups of a new table, which it does not do before the table is active.
-        (verb, refusal) if refusal.code == "ContinuousBackupsUnavailableException" => {
-            Err(not_yet(verb, "the backups of the table are being prepared"))
-        }
-        (verb, refusal) => {
-            may_pass(verb, refusal)?;
-            Err(not_yet(verb, "the table is being changed"))
-        }
-    }
 }
 
 /// Ignores a refusal because of another process at work on the table: that passes, and the next round sees what it did.

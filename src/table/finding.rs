@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use super::settings::TableSetting;
-
 /// What [`check_table`](crate::LockClient::check_table) found: nothing, if all is well.
 ///
 /// # Examples
@@ -155,21 +153,6 @@ pub enum Finding {
     /// The answers carry no `Date`, and the clock of [`fallback_date`](crate::LockClientBuilder::fallback_date) stands in for it. Locks work
     /// in full as long as the clocks of all hosts agree.
     FallbackDate,
-    /// A setting is another than the one that the [options](crate::TableOptions) of
-    /// [`check_table_with`](crate::LockClient::check_table_with) ask for.
-    OtherSetting {
-        /// The setting.
-        setting: TableSetting,
-        /// What the table has.
-        found: String,
-        /// What the options ask for.
-        needed: String,
-    },
-    /// The options ask for a setting that this engine does not know. DynamoDB itself knows all settings.
-    WithoutSetting {
-        /// The setting.
-        setting: TableSetting,
-    },
     /// Clients with and without a [notifier](crate::LockClientBuilder::notifier) use one lock, which may be intended.
     PartlyNotified {
         /// The lock's name.
@@ -182,13 +165,7 @@ pub enum Finding {
 }
 
 /// Operations that are needed only for work on whole tables.
-const BESIDE_LOCKS: [&str; 5] = [
-    "DescribeTable",
-    "DescribeTimeToLive",
-    "DescribeContinuousBackups",
-    "ListTagsOfResource",
-    "Scan",
-];
+const BESIDE_LOCKS: [&str; 3] = ["DescribeTable", "DescribeTimeToLive", "Scan"];
 
 impl Finding {
     /// How much the finding matters.
@@ -214,9 +191,7 @@ impl Finding {
             | Finding::EventuallyConsistentReplicas { .. }
             | Finding::MissingDateHeader
             | Finding::FallbackDate => Severity::Warning,
-            Finding::OtherSetting { .. }
-            | Finding::WithoutSetting { .. }
-            | Finding::PartlyNotified { .. } => Severity::Note,
+            Finding::PartlyNotified { .. } => Severity::Note,
         }
     }
 
@@ -239,12 +214,12 @@ impl Finding {
             Finding::Denied { operation, .. } => permit(operation),
             Finding::Refused { .. } => "see what DynamoDB says about it".into(),
             Finding::NoTtl => {
-                "switch it on with `create_table`, or start a sweeper that removes idle locks"
+                "switch it on with `create_table`, or remove idle locks with `sweep_table`"
                     .into()
             }
-            Finding::WithoutTtl => "start a sweeper that removes idle locks".into(),
+            Finding::WithoutTtl => "remove idle locks with `sweep_table`".into(),
             Finding::OtherTtl { .. } => {
-                "name that attribute with `key_names`, or start a sweeper that removes idle locks"
+                "name that attribute with `key_names`, or remove idle locks with `sweep_table`"
                     .into()
             }
             Finding::EventuallyConsistentReplicas { .. } => {
@@ -258,8 +233,6 @@ impl Finding {
                 "set `fallback_date` at all clients of the table, and keep their hosts' clocks in step"
                     .into()
             }
-            Finding::OtherSetting { setting, .. } => mend(setting),
-            Finding::WithoutSetting { .. } => "locks do without it".into(),
             Finding::PartlyNotified { .. } => "give their clients a notifier too".into(),
         }
     }
@@ -273,23 +246,11 @@ fn severity_without(operation: &str) -> Severity {
     }
 }
 
-/// `create_table` changes no setting of a table that is there, but for recovery that is off.
-fn mend(setting: &TableSetting) -> String {
-    let request = match setting {
-        TableSetting::PointInTimeRecovery => return "switch it on with `create_table`".into(),
-        TableSetting::Tag(_) => "TagResource",
-        _ => "UpdateTable",
-    };
-    format!("change it by a request `{request}`, or ask for what the table has")
-}
-
 fn permit(operation: &str) -> String {
     let action = format!("permit `dynamodb:{operation}` on the table");
     match operation {
         "DescribeTable" => format!("{action} to have its keys and replicas checked"),
         "DescribeTimeToLive" => format!("{action} to have its TTL checked"),
-        "DescribeContinuousBackups" => format!("{action} to have its recovery checked"),
-        "ListTagsOfResource" => format!("{action} to have its tags checked"),
         "Scan" => format!("{action} if whole tables are to be swept"),
         "BatchWriteItem" => {
             format!("{action}, or rows of past turns are deleted one by one")
@@ -341,12 +302,6 @@ impl fmt::Display for What<'_> {
             Finding::FallbackDate => f.write_str(
                 "answers carry no `Date`, and the clocks of the clients' hosts stand in for it",
             ),
-            Finding::OtherSetting {
-                setting,
-                found,
-                needed,
-            } => write!(f, "{setting} is {found}, not {needed} as asked for"),
-            Finding::WithoutSetting { setting } => write!(f, "this engine has no {setting}"),
             Finding::PartlyNotified {
                 lock,
                 places,

@@ -3,13 +3,9 @@
 mod check;
 mod create;
 mod finding;
-mod options;
 mod requests;
 mod schema;
-mod settings;
 
 pub(crate) use check::check;
 pub(crate) use create::create;
 pub use finding::{Finding, Severity, TableReport};
-pub use options::{EncryptionKey, TableOptions};
-pub use settings::TableSetting;

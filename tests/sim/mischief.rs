@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairlock::{IdleLocks, SweepOptions};
+use fairlock::IdleLocks;
+use fairlock_testkit::sweeps::Sweeping;
 use fastrand::Rng;
 
 use crate::history::Event;
@@ -121,8 +122,7 @@ async fn moody(host: &Host, mood: Mood, span: Duration) {
 
 /// Sweeps all the time, by every available way, over the same bad link.
 async fn run_wild(world: &Arc<World>, host: &Host, span: Duration, rng: &mut Rng) {
-    let every = SweepOptions::every(Duration::from_secs(1)).idle_locks(IdleLocks::Remove);
-    let _sweeping = host.locks.start_sweeper(every).unwrap();
+    let _sweeping = Sweeping::of(&host.locks, Duration::from_secs(1), IdleLocks::Remove);
     for _ in 0..3 {
         let lock = rng.choice(&world.plan.locks).unwrap();
         let lock = host.locks.fair_lock(lock).unwrap();

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fairlock::{IdleLocks, RecordWait, SweepOptions};
+use fairlock::{IdleLocks, RecordWait};
 
 use fairlock_testkit::datagram_network::Post;
+use fairlock_testkit::sweeps::Sweeping;
 
 use crate::call::Call;
 use crate::faults::{Counts, DUPLICATE_WITHIN, LATEST};
@@ -147,13 +148,10 @@ async fn tidy(world: &Arc<World>) {
     expect_items(world, "after the idle retention", 0).await;
 }
 
-/// Sweeps for long enough that the sweeper sees every dead entry unchanged for a lease.
+/// Sweeps for long enough that every dead entry is seen unchanged for a lease.
 async fn sweep(world: &World, host: &Host) {
     let every = world.plan.longest_lease() + world.plan.longest_bound() + 2 * SECOND;
-    let _sweeper = host
-        .locks
-        .start_sweeper(SweepOptions::every(every))
-        .unwrap();
+    let _sweeping = Sweeping::of(&host.locks, every, IdleLocks::Keep);
     wait(6 * every).await;
 }
 

@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Network};
-use fairlock::{Clock, LockClient, Notifier, PlaceId, RandomSource, TableOptions};
+use fairlock::{Clock, LockClient, Notifier, PlaceId, RandomSource};
 use fairlock_testkit::datagram_network::{Post, PostBox};
 use fairlock_testkit::lying_notifier::Liar;
 use fastrand::Rng;
@@ -125,8 +125,7 @@ impl World {
             crew: Mutex::default(),
         });
         let maker = world.host(usize::MAX, world.steady(), Weather::default());
-        let options = TableOptions::default();
-        maker.locks.create_table(&options).await.unwrap();
+        maker.locks.create_table().await.unwrap();
         checked::create_table(&world.engine).await;
         world
     }

@@ -7,9 +7,7 @@
 use std::time::Duration;
 
 use fairlock::embedded::{Fault, Faults, Latency, When};
-use fairlock::{
-    Error, FairLock, HeldLocks, Lease, LockGuard, Participant, RecordWait, TableOptions,
-};
+use fairlock::{Error, FairLock, HeldLocks, Lease, LockGuard, Participant, RecordWait};
 use fairlock_testkit::lab::{Host, Lab};
 use fairlock_testkit::virtual_time;
 use tokio::time::Instant;
@@ -228,7 +226,7 @@ async fn administer(
         "delete" => told(locks.delete_lock("idle")).await,
         "sweep" => told(fair(host, "idle").sweep()).await,
         "check the table" => told(locks.check_table()).await,
-        "create the table" => told(locks.create_table(&TableOptions::default())).await,
+        "create the table" => told(locks.create_table()).await,
         _ => return None,
     })
 }

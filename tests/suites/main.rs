@@ -59,7 +59,6 @@ mod readme;
 mod resize;
 mod run;
 mod self_wait;
-mod settings;
 mod sharing;
 mod shutdown;
 mod spans;

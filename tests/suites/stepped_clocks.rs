@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::Client;
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
 use fairlock::embedded::{BootTime, Engine, Network, WallClock};
-use fairlock::{Clock, IdleLocks, LockClient, RandomSource, RecordWait, TableOptions};
+use fairlock::{Clock, IdleLocks, LockClient, RandomSource, RecordWait};
 use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::virtual_time;
 use tokio::time::Instant;
@@ -124,9 +124,8 @@ fn after_a_boot_a_file_follows_the_wall_clock_and_never_goes_back() {
             let first = engine(file, &machine).client();
             assert_eq!(date(&first).await, 0);
             tokio::time::advance(90 * SECOND).await;
-            let options = TableOptions::default();
             let writer = host(file, &machine, 1);
-            writer.locks.create_table(&options).await.unwrap();
+            writer.locks.create_table().await.unwrap();
             assert_eq!(date(&first).await, 90);
             let machine = machine.restarted(boot, off);
             let next = engine(file, &machine).client();
@@ -179,8 +178,7 @@ fn a_holder_in_a_file_keeps_its_lock_however_the_wall_clock_is_set() {
     in_a_file(async |file| {
         let machine = Machine::new();
         let [holder, caller] = [1, 2].map(|seed| host(file, &machine, seed));
-        let options = TableOptions::default();
-        holder.locks.create_table(&options).await.unwrap();
+        holder.locks.create_table().await.unwrap();
         let guard = acquire(&holder).await;
         for step in STEPS {
             machine.wall.step(step);

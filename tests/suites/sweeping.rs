@@ -7,12 +7,12 @@
 use std::time::Duration;
 
 use fairlock::embedded::Network;
-use fairlock::{
-    Error, FairLock, HeldLocks, IdleLocks, LockClient, RecordWait, SweepOptions, Ticket,
-};
+use fairlock::{Error, FairLock, HeldLocks, IdleLocks, LockClient, RecordWait, Ticket};
+use futures::StreamExt;
 use tokio::time::sleep;
 
 use fairlock_testkit::sweep_fixture::*;
+use fairlock_testkit::sweeps::Sweeping;
 use fairlock_testkit::virtual_time;
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -194,86 +194,54 @@ fn locks_of_another_namespace_are_left_alone() {
 }
 
 #[test]
-fn a_sweeper_works_until_it_is_dropped_or_stopped_or_its_client_is_shut_down() {
-    virtual_time(async {
-        let world = World::new().await;
-        for end in ["drop", "stop", "shutdown"] {
-            let network = Network::to(&world.engine);
-            let locks = world.client_on(&network).await;
-            let sweeper = locks.start_sweeper(SweepOptions::every(OFTEN)).unwrap();
-            sleep(10 * OFTEN).await;
-            let scans = network.counts().of("Scan");
-            assert!((7..=14).contains(&scans), "{scans}");
-            match end {
-                "drop" => drop(sweeper),
-                "stop" => sweeper.stop().await,
-                _ => {
-                    let report = locks.shutdown(HeldLocks::Keep, SECOND).await;
-                    assert!(report.unfinished.is_empty());
-                    sweeper.stop().await;
-                }
-            }
-            sleep(10 * OFTEN).await;
-            assert_eq!(network.counts().of("Scan"), scans, "{end}");
-        }
-    });
-}
-
-#[test]
-fn a_sweeper_goes_on_after_a_sweep_that_failed() {
+fn a_stream_of_sweeps_goes_on_after_a_failure_and_ends_with_its_client() {
     virtual_time(async {
         let world = World::new().await;
         let crashed = world.crashable().await;
         let _guard = crashed.take("a").await;
         let sweeping = world.crashable().await;
-        let options = SweepOptions::every(OFTEN);
-        let _sweeper = sweeping.locks.start_sweeper(options).unwrap();
+        let swept = sweeping.locks.sweeps(OFTEN, IdleLocks::Keep).unwrap();
+        let swept = tokio::spawn(swept.map(|swept| swept.is_ok()).collect::<Vec<_>>());
+        sleep(OFTEN).await;
         crashed.crash();
         sweeping.crash();
         sleep(2 * DEATH).await;
         sweeping.comes_back();
-        sleep(2 * OFTEN).await;
+        sleep(4 * OFTEN).await;
+        let slots = &world.lock_item("a").await["slots"];
+        assert!(slots.as_l().unwrap().is_empty());
+        sweeping.locks.shutdown(HeldLocks::Keep, SECOND).await;
+        let swept = swept.await.unwrap();
         assert!(
-            world.lock_item("a").await["slots"]
-                .as_l()
-                .unwrap()
-                .is_empty()
+            swept.contains(&false) && swept.last() == Some(&true),
+            "{swept:?}"
         );
     });
 }
 
 #[test]
-fn a_sweeper_that_would_never_rest_or_of_a_client_that_is_shut_down_does_not_start() {
+fn sweeps_that_would_never_rest_or_of_a_client_that_is_shut_down_are_none() {
     virtual_time(async {
         let world = World::new().await;
         let locks = world.client().await;
-        let restless = SweepOptions::every(Duration::ZERO);
-        assert!(matches!(
-            locks.start_sweeper(restless),
-            Err(Error::Invalid(_))
-        ));
+        let restless = locks.sweeps(Duration::ZERO, IdleLocks::Keep);
+        assert!(matches!(restless.map(drop), Err(Error::Invalid(_))));
         locks.shutdown(HeldLocks::Keep, SECOND).await;
-        let late = locks.start_sweeper(SweepOptions::default());
-        assert!(matches!(late, Err(Error::ShutDown(_))));
+        let late = locks.sweeps(SECOND, IdleLocks::Keep).unwrap();
+        assert_eq!(late.count().await, 0);
         let swept = locks.sweep_table(IdleLocks::Keep).await;
         assert!(matches!(swept, Err(Error::ShutDown(_))));
     });
 }
 
 #[test]
-fn a_sweeper_that_is_to_sweep_never_again_rests_and_can_be_stopped() {
+fn sweeps_that_are_never_due_again_rest() {
     virtual_time(async {
         let world = World::new().await;
         let network = Network::to(&world.engine);
         let locks = world.client_on(&network).await;
-        let never = SweepOptions::every(Duration::MAX);
-        let stopped = locks.start_sweeper(never.clone()).unwrap();
-        let dropped = locks.start_sweeper(never).unwrap();
+        let _sweeping = Sweeping::of(&locks, Duration::MAX, IdleLocks::Keep);
         sleep(DAY).await;
-        assert_eq!(network.counts().of("Scan"), 0);
-        stopped.stop().await;
-        let report = locks.shutdown(HeldLocks::Keep, SECOND).await;
-        assert!(report.unfinished.is_empty(), "{report:?}");
-        drop(dropped);
+        assert_eq!(network.counts().of("Scan"), 1);
     });
 }

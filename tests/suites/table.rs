@@ -8,13 +8,14 @@
 
 use std::time::Duration;
 
+use aws_sdk_dynamodb::operation::create_table::builders::CreateTableFluentBuilder;
 use aws_sdk_dynamodb::types::{
     BillingMode, ScalarAttributeType, TableDescription, TimeToLiveSpecification,
 };
 use fairlock::embedded::{Engine, Fault, Network, When};
 use fairlock::{
     Clock, Error, Finding, HeldLocks, LockClient, LockClientBuilder, RandomSource, RecordWait,
-    Severity, TableOptions,
+    Severity,
 };
 use fairlock_testkit::datagram_network::Post;
 use fairlock_testkit::keyed_tables::create_table;
@@ -53,7 +54,7 @@ fn denied(engine: &Engine, operation: &'static str) -> LockClient {
 }
 
 async fn create(locks: &LockClient) {
-    locks.create_table(&TableOptions::default()).await.unwrap();
+    locks.create_table().await.unwrap();
 }
 
 async fn findings(locks: &LockClient) -> Vec<Finding> {
@@ -119,39 +120,6 @@ fn a_created_table_serves_locks() {
 }
 
 #[test]
-fn throughput_is_provisioned_by_choice() {
-    virtual_time(async {
-        let engine = engine();
-        let options = TableOptions::provisioned(7, 9);
-        locks(&engine).create_table(&options).await.unwrap();
-        let table = description(&engine).await;
-        let throughput = table.provisioned_throughput().unwrap();
-        assert_eq!(throughput.read_capacity_units(), Some(7));
-        assert_eq!(throughput.write_capacity_units(), Some(9));
-    });
-}
-
-#[test]
-fn a_capacity_of_zero_is_refused_whether_or_not_the_table_is_there_and_nothing_is_sent() {
-    virtual_time(async {
-        let engine = engine();
-        for is_there in [false, true] {
-            if is_there {
-                create(&locks(&engine)).await;
-            }
-            let network = Network::to(&engine);
-            let locks = builder(&network).build().unwrap();
-            for (read, write) in [(0, 0), (0, 1), (1, 0)] {
-                let options = TableOptions::provisioned(read, write);
-                let created = locks.create_table(&options).await;
-                assert!(matches!(created, Err(Error::Invalid(_))), "{created:?}");
-            }
-            assert_eq!(network.counts().requests(), 0);
-        }
-    });
-}
-
-#[test]
 fn keys_and_ttl_are_called_as_the_client_says() {
     virtual_time(async {
         let engine = engine();
@@ -178,12 +146,25 @@ fn creating_twice_is_creating_once_and_keeps_what_is_there() {
         create(&locks).await;
         let lock = locks.fair_lock("a").unwrap();
         let guard = lock.try_acquire().await.unwrap().unwrap();
-        let provisioned = TableOptions::provisioned(1, 1);
-        locks.create_table(&provisioned).await.unwrap();
+        let protected =
+            |request: CreateTableFluentBuilder| request.deletion_protection_enabled(true);
+        locks.create_table_with(protected).await.unwrap();
         guard.release().await.unwrap();
         let table = description(&engine).await;
         let billing = table.billing_mode_summary().unwrap().billing_mode();
         assert_eq!(billing, Some(&BillingMode::PayPerRequest));
+        assert_eq!(table.deletion_protection_enabled(), Some(false));
+    });
+}
+
+#[test]
+fn what_dynamodb_refuses_of_a_request_is_told() {
+    virtual_time(async {
+        let locks = locks(&engine());
+        let wrong =
+            |request: CreateTableFluentBuilder| request.billing_mode(BillingMode::Provisioned);
+        let refused = locks.create_table_with(wrong).await.unwrap_err();
+        assert!(matches!(refused, Error::Refused { .. }), "{refused}");
     });
 }
 
@@ -199,8 +180,7 @@ fn many_may_create_the_table_at_once() {
         let clients: Vec<_> = (0..8)
             .map(|_| builder(&Network::to(&engine).script(late)).build().unwrap())
             .collect();
-        let options = TableOptions::default();
-        let created = clients.iter().map(|locks| locks.create_table(&options));
+        let created = clients.iter().map(|locks| locks.create_table());
         for created in futures::future::join_all(created).await {
             created.unwrap();
         }
@@ -265,7 +245,7 @@ fn too_much_at_once_is_waited_for_and_not_for_ever() {
         let busy = Fault::Refuse("LimitExceededException");
         let locks = troubled(&engine, "CreateTable", busy);
         let started = tokio::time::Instant::now();
-        let created = locks.create_table(&TableOptions::default()).await;
+        let created = locks.create_table().await;
         assert!(matches!(created, Err(Error::Unavailable { .. })));
         let took = started.elapsed();
         assert!(300 * SECOND <= took && took < 320 * SECOND, "{took:?}");
@@ -278,7 +258,7 @@ fn an_endpoint_that_says_nothing_shows_itself_within_four_time_outs() {
         let silent = Fault::Hang(When::Before);
         let locks = troubled(&engine(), "DescribeTable", silent);
         let started = tokio::time::Instant::now();
-        let created = locks.create_table(&TableOptions::default()).await;
+        let created = locks.create_table().await;
         assert!(matches!(created, Err(Error::Unavailable { .. })));
         // Two seconds each, and the pauses between them.
         let took = started.elapsed();
@@ -291,7 +271,7 @@ fn a_creation_that_is_denied_says_so_at_once() {
     virtual_time(async {
         for operation in ["CreateTable", "DescribeTable", "UpdateTimeToLive"] {
             let created = denied(&engine(), operation)
-                .create_table(&TableOptions::default())
+                .create_table()
                 .await
                 .unwrap_err();
             assert!(matches!(created, Error::Refused { .. }), "{created}");
@@ -324,7 +304,7 @@ fn another_table_is_refused_with_what_it_is_and_what_it_must_be() {
         for keys in others {
             let engine = engine();
             create_table(&engine.client(), "locks", keys).await;
-            let created = locks(&engine).create_table(&TableOptions::default()).await;
+            let created = locks(&engine).create_table().await;
             let refused = created.unwrap_err();
             let Finding::WrongKeys { found, needed } = reason(&refused) else {
                 panic!("{refused}")
@@ -356,7 +336,7 @@ fn ttl_by_another_attribute_is_not_taken_away() {
         create(&locks(&engine)).await;
         set_ttl(&engine, "expires_at", false).await;
         set_ttl(&engine, "other", true).await;
-        let created = locks(&engine).create_table(&TableOptions::default()).await;
+        let created = locks(&engine).create_table().await;
         let (found, needed) = ("other".to_owned(), "expires_at".to_owned());
         let other = Finding::OtherTtl { found, needed };
         assert_eq!(*reason(&created.unwrap_err()), other);
@@ -384,7 +364,7 @@ fn a_client_that_was_shut_down_neither_creates_nor_checks() {
     virtual_time(async {
         let locks = locks(&engine());
         locks.shutdown(HeldLocks::Keep, SECOND).await;
-        let created = locks.create_table(&TableOptions::default()).await;
+        let created = locks.create_table().await;
         assert!(matches!(created, Err(Error::ShutDown(_))));
         assert!(matches!(locks.check_table().await, Err(Error::ShutDown(_))));
     });

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clap::Parser;
-use fairlock::TableOptions;
 use futures::future::join_all;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
@@ -85,7 +84,7 @@ impl Crew {
         let inside = runtime.enter();
         let backend = backend::open(&options).expect("tables in memory");
         let upkeep = backend.upkeep(&options).expect("a client");
-        let made = runtime.block_on(upkeep.create_table(&TableOptions::default()));
+        let made = runtime.block_on(upkeep.create_table());
         made.expect("a table");
         let contender = |number| Contender::new(number, &options, &backend).expect("a worker");
         let gathered = (1..=workers).map(contender).collect();

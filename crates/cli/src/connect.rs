@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
-use fairlock::{Clock, LockClient, LockClientBuilder, RecordWait, TableOptions};
+use fairlock::{Clock, LockClient, LockClientBuilder, RecordWait};
 use tokio::time::sleep;
 
 use crate::cloud;
@@ -48,7 +48,7 @@ impl Location {
         let told = |error| Failure::of(&error, self);
         let client = set(self.builder(through(dynamodb))).build().map_err(told)?;
         if makes_a_table {
-            let created = client.create_table(&TableOptions::default()).await;
+            let created = client.create_table().await;
             created.map_err(told)?;
         }
         Ok(client)

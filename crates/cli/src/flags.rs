@@ -62,11 +62,22 @@ pub fn seconds(text: &str) -> Result<RecordWait, String> {
     }
 }
 
-/// Parses a tag, whose key ends at the first `=`. The library knows which keys and values there can be.
-pub fn tag(text: &str) -> Result<(String, String), String> {
-    let parts = text.split_once('=');
-    let (key, value) = parts.ok_or("not KEY=VALUE such as team=payments")?;
-    Ok((key.to_owned(), value.to_owned()))
+/// Parses a tag of a table, whose key ends at the first `=`.
+pub fn tag(text: &str) -> Result<(String, String), &'static str> {
+    let (key, value) = text
+        .split_once('=')
+        .ok_or("not KEY=VALUE such as team=payments")?;
+    let begin = key.get(..4).unwrap_or_default();
+    let may_be_in_it = |letter: char| letter.is_alphanumeric() || " +-=._:/@".contains(letter);
+    match (key.chars().count(), value.chars().count()) {
+        (0 | 129.., _) => Err("a key has 1 to 128 characters"),
+        (_, 257..) => Err("a value has at most 256 characters"),
+        _ if begin.eq_ignore_ascii_case("aws:") => Err("keys that begin with `aws:` are AWS's own"),
+        _ if !text.chars().all(may_be_in_it) => {
+            Err("a tag consists of letters, digits, blanks and the characters `+ - = . _ : / @`")
+        }
+        _ => Ok((key.to_owned(), value.to_owned())),
+    }
 }
 
 /// Whether the text is a number without a unit.

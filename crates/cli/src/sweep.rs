@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use fairlock::{HeldLocks, IdleLocks, LockClient, SweepOptions, SweepReport, TableSweepReport};
+use fairlock::{HeldLocks, IdleLocks, LockClient, SweepReport, TableSweepReport};
 use futures::StreamExt;
 use serde::Serialize;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -97,8 +97,7 @@ async fn work(options: &Sweep, locks: &LockClient) -> Result<ExitCode, Failure> 
             told_once(options, swept)
         }
         (None, Some(every)) => {
-            let again = SweepOptions::every(every).idle_locks(idle_locks);
-            let mut sweeps = pin!(locks.sweeps(again).map_err(told)?);
+            let mut sweeps = pin!(locks.sweeps(every, idle_locks).map_err(told)?);
             // The loop ends with this process, or with the reader of its output.
             while let Some(swept) = sweeps.next().await {
                 match swept {

@@ -1,6 +1,6 @@
 //! What the user can do on this command line about a finding in a table.
 
-use fairlock::{Finding, TableSetting};
+use fairlock::Finding;
 
 use crate::local_file;
 use crate::location::Location;
@@ -46,10 +46,6 @@ fn remedy(finding: &Finding, location: &Location) -> String {
         Finding::Denied { operation, .. } if *operation == "Scan" => {
             format!("{}, or listed with `fairlock ls`", finding.remedy())
         }
-        Finding::OtherSetting {
-            setting: TableSetting::PointInTimeRecovery,
-            ..
-        } => format!("switch it on with `{} --point-in-time-recovery`", create()),
         Finding::MissingDateHeader => {
             "let the `Date` of answers through the proxies, or, for an engine that has none, say `--trust-own-clock`".into()
         }
@@ -70,13 +66,13 @@ mod tests {
         let line = ["fairlock", "table", "check"].iter().chain(flags);
         match Args::try_parse_from(line).unwrap().command {
             Command::Table {
-                what: Table::Check(check),
-            } => check.location,
+                what: Table::Check { location },
+            } => location,
             other => panic!("{other:?}"),
         }
     }
 
-    fn findings() -> [Finding; 15] {
+    fn findings() -> [Finding; 12] {
         let text = || "x".to_owned();
         [
             Finding::NoTable,
@@ -109,19 +105,6 @@ mod tests {
                 places: 3,
                 unreachable: 1,
             },
-            Finding::OtherSetting {
-                setting: TableSetting::PointInTimeRecovery,
-                found: "off".into(),
-                needed: "on".into(),
-            },
-            Finding::OtherSetting {
-                setting: TableSetting::Tag("te\nam".into()),
-                found: "missing".into(),
-                needed: "`a`".into(),
-            },
-            Finding::WithoutSetting {
-                setting: TableSetting::DeletionProtection,
-            },
         ]
     }
 
@@ -137,7 +120,7 @@ mod tests {
                 "create_table",
                 "key_names",
                 "fallback_date",
-                "sweeper",
+                "sweep_table",
                 "notifier",
                 "\n",
             ] {
@@ -152,11 +135,6 @@ mod tests {
         assert_eq!(
             told(&findings[11]),
             r"note: 1 of 3 places at `a\nb` cannot be notified: the waiter behind each polls: run their commands with `--notify` too"
-        );
-        assert_eq!(
-            told(&findings[12]),
-            "note: point-in-time recovery is off, not on as asked for: switch it on with `fairlock table create --table locks \
-             --point-in-time-recovery`"
         );
         assert!(told(&findings[7]).ends_with("`--ttl-attribute 'ttl of old'`"));
     }

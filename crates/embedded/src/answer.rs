@@ -65,10 +65,6 @@ impl Answer {
         Answer::error(500, DYNAMODB, "InternalServerError", message)
     }
 
-    pub(crate) fn no_table(message: &str) -> Self {
-        Answer::error(400, DYNAMODB, "TableNotFoundException", message)
-    }
-
     pub(crate) fn unknown_operation() -> Self {
         Answer::error(400, CORAL, "UnknownOperationException", "")
     }

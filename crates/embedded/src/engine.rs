@@ -9,7 +9,7 @@ use dynoxide::DynoxideError;
 use crate::answer::Answer;
 use crate::store::{Access, Store};
 use crate::time::WallClock;
-use crate::{operations, recovery, ttl};
+use crate::{operations, ttl};
 
 const UNWRITTEN: &str = "this engine only reads its file";
 
@@ -259,7 +259,7 @@ impl Engine {
                 self.store.write(stores).await
             }
         };
-        self.respond(self.word(operation, said))
+        self.respond(self.word(said))
     }
 
     /// Renders an answer as it leaves this engine, whether or not the engine wrote it.
@@ -267,13 +267,11 @@ impl Engine {
         answer.into_http(self.store.date().filter(|_| self.dated))
     }
 
-    fn word(&self, operation: &str, said: Result<Option<String>, DynoxideError>) -> Answer {
+    fn word(&self, said: Result<Option<String>, DynoxideError>) -> Answer {
         match said {
             Ok(Some(body)) => Answer::new(200, body),
             Ok(None) => Answer::unknown_operation(),
-            Err(error) => {
-                recovery::not_found(operation, &error).unwrap_or_else(|| self.refusal(error))
-            }
+            Err(error) => self.refusal(error),
         }
     }
 

@@ -12,8 +12,8 @@
 //! - An engine in memory computes on the thread that asks, and that thread never waits for I/O.
 //! - An engine on a file remembers a table's keys and indexes while it is open. Do not delete and create a table again, or change its
 //!   indexes, while other engines have the file open.
-//! - A table's tags, key, deletion protection and point-in-time recovery are remembered and described. Deletion protection refuses
-//!   `DeleteTable`. Nothing is encrypted, and nothing can be restored.
+//! - A table's tags, key and deletion protection are remembered and described. Deletion protection refuses `DeleteTable`. Nothing is
+//!   encrypted. Requests about backups are unknown operations.
 //! - A request to a file that another process keeps busy is tried for half a minute, and then answered with 500.
 //!
 //! # What is here
@@ -53,7 +53,6 @@ mod latency;
 mod network;
 mod operations;
 mod own;
-mod recovery;
 mod reply;
 mod request;
 mod signal;

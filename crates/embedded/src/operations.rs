@@ -3,7 +3,7 @@
 use dynoxide::{Database, DynoxideError};
 
 use crate::database::{self, json};
-use crate::{own, recovery, tags};
+use crate::{own, tags};
 
 /// Returns the JSON answer to a JSON request, or `None` if there is no such operation.
 pub(crate) fn run(
@@ -14,9 +14,6 @@ pub(crate) fn run(
     let asked = || database::run(db, operation, body);
     match operation {
         "ListTables" => own::hidden(asked()?),
-        "DeleteTable" => recovery::deleted(db, asked()?),
-        "DescribeContinuousBackups" => json(body, |request| recovery::describe(db, request)),
-        "UpdateContinuousBackups" => json(body, |request| recovery::update(db, request)),
         "ListTagsOfResource" => json(body, |request| tags::page(db, request)),
         _ => asked(),
     }
@@ -27,7 +24,7 @@ pub(crate) fn run(
 pub(crate) fn describes_a_table(operation: &str) -> bool {
     matches!(
         operation,
-        "DescribeTable" | "DescribeTimeToLive" | "DescribeContinuousBackups" | "ListTagsOfResource"
+        "DescribeTable" | "DescribeTimeToLive" | "ListTagsOfResource"
     )
 }
 

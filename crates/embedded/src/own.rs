@@ -5,8 +5,6 @@ use serde_json::{Value, json};
 
 use crate::database;
 
-/// Which tables have point-in-time recovery.
-pub(crate) const RECOVERY: &str = "fairlock-embedded.recovery";
 /// What time it is by a file.
 pub(crate) const CLOCK: &str = "fairlock-embedded.clock";
 
@@ -32,13 +30,12 @@ pub(crate) fn hidden(answer: Option<String>) -> Done<Option<String>> {
     let Some(text) = answer.as_deref() else {
         return Ok(answer);
     };
-    let own = [RECOVERY, CLOCK];
-    if !own.iter().any(|table| text.contains(table)) {
+    if !text.contains(CLOCK) {
         return Ok(answer);
     }
     let mut answer = parsed(text)?;
     if let Some(names) = answer["TableNames"].as_array_mut() {
-        names.retain(|name| !own.iter().any(|table| name == table));
+        names.retain(|name| name != CLOCK);
     }
     Ok(Some(answer.to_string()))
 }

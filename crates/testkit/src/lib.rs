@@ -21,6 +21,7 @@ pub mod queue;
 pub mod request_counts;
 pub mod steps;
 pub mod sweep_fixture;
+pub mod sweeps;
 pub mod tamper;
 pub mod verbs;
 pub mod wire;

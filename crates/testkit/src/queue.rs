@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Faults, Latency, Network};
-use fairlock::{Clock, FairLock, LockClient, RandomSource, RecordWait, TableOptions};
+use fairlock::{Clock, FairLock, LockClient, RandomSource, RecordWait};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -159,7 +159,7 @@ impl Site {
         let engine = engine.with_clock(clock.clone());
         let upkeep = LockClient::builder(engine.client()).table("locks").build();
         let upkeep = upkeep.expect("the defaults");
-        let made = upkeep.create_table(&TableOptions::default()).await;
+        let made = upkeep.create_table().await;
         made.expect("a table");
         let faults = Faults {
             round_trip: Latency::Constant(round_trip),

@@ -14,7 +14,6 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Fault, Gate, Network, Request, When};
 use fairlock::{
     Clock, Error, IdleLocks, LockClient, LockGuard, RandomSource, RecordWait, SweepReport,
-    TableOptions,
 };
 use tokio::time::sleep;
 
@@ -82,8 +81,7 @@ impl World {
             made,
         };
         let creator = world.client().await;
-        let options = TableOptions::default();
-        creator.create_table(&options).await.unwrap();
+        creator.create_table().await.unwrap();
         world
     }
 

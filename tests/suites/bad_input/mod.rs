@@ -19,9 +19,7 @@ use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType};
 use aws_sdk_dynamodb::{Client, Config};
 use fairlock::embedded::{Engine, Fault, Network, When};
-use fairlock::{
-    Error, Invalid, ItemProblem, LockClient, LockClientBuilder, RecordWait, TableOptions,
-};
+use fairlock::{Error, Invalid, ItemProblem, LockClient, LockClientBuilder, RecordWait};
 use fairlock_testkit::http;
 use fairlock_testkit::keyed_tables::create_table;
 use fairlock_testkit::lab::{Host, Lab, acquire, waits};
@@ -523,7 +521,7 @@ fn a_server_that_is_not_dynamodb_is_told_from_a_table_without_keys() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = over_http(&listener);
         says_nothing_of_worth(listener);
-        let created = host.locks.create_table(&TableOptions::default()).await;
+        let created = host.locks.create_table().await;
         let checked = host.locks.check_table().await.map(drop);
         for refused in [created.unwrap_err(), checked.unwrap_err()] {
             assert!(matches!(refused, Error::Refused { .. }), "{refused}");

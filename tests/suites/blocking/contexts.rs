@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use fairlock::blocking::{FairLock, LockClient, LockGuard};
 use fairlock::embedded::{Fault, Gate, When};
-use fairlock::{Error, HeldLocks, Invalid, RecordWait, TableOptions};
+use fairlock::{Error, HeldLocks, Invalid, RecordWait};
 use fairlock_testkit::verbs::meets;
 use fairlock_testkit::{blocking, real_time};
 use tokio::runtime::{Builder, Runtime};
@@ -38,7 +38,7 @@ fn all_calls(locks: &LockClient, mut guard: LockGuard) -> Vec<bool> {
     let connected = LockClient::connect(async { unreachable!("it is refused before") });
     vec![
         is_refused(connected),
-        is_refused(locks.create_table(&TableOptions::default())),
+        is_refused(locks.create_table()),
         is_refused(locks.block_on(async {})),
         is_refused(locks.shutdown(HeldLocks::Release, LONG)),
         is_refused(lock.acquire(wait)),

@@ -12,9 +12,9 @@ mod turns;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use fairlock::LockClientBuilder;
 use fairlock::blocking::{FairLock, LockClient, LockGuard};
 use fairlock::embedded::{Engine, Exchange, Network};
-use fairlock::{LockClientBuilder, TableOptions};
 use fairlock_testkit::verbs::verb;
 
 const MS: Duration = Duration::from_millis(1);
@@ -28,7 +28,7 @@ impl Table {
     fn new() -> Table {
         let table = Table(Engine::memory().unwrap());
         let maker = table.client();
-        maker.create_table(&TableOptions::default()).unwrap();
+        maker.create_table().unwrap();
         table
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::blocking::LockClient;
 use fairlock::embedded::Engine;
-use fairlock::{Error, Invalid, Lease, RecordWait, TableOptions};
+use fairlock::{Error, Invalid, Lease, RecordWait};
 use fairlock_testkit::keyed_tables::{OF_LOCKS, create_table};
 use fairlock_testkit::{blocking, real_time};
 
@@ -287,10 +287,7 @@ fn settings_that_do_not_go_together_are_refused() {
             tokio::time::sleep(MS).await;
             builder()
         });
-        locks
-            .unwrap()
-            .create_table(&TableOptions::default())
-            .unwrap();
+        locks.unwrap().create_table().unwrap();
     });
 }
 

@@ -5,10 +5,11 @@
 )]
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use fairlock::{IdleLocks, RecordWait, SweepOptions};
+use fairlock::{IdleLocks, RecordWait};
 
 use super::rig::{Rig, SECOND, SHORT, is_held, until};
 use fairlock_testkit::lab::{acquire, cut_off};
+use fairlock_testkit::sweeps::Sweeping;
 
 pub(crate) async fn a_sweep_removes_a_holder_that_died_and_no_other(rig: &Rig) {
     let dead = rig.host_with(|builder| builder.lease_duration(SHORT));
@@ -16,9 +17,9 @@ pub(crate) async fn a_sweep_removes_a_holder_that_died_and_no_other(rig: &Rig) {
     let other = rig.host().locks.fair_lock("b").unwrap();
     let alive = other.acquire(RecordWait::NoWait).await.unwrap();
     dead.network.set_faults(cut_off());
-    // If the engine's answers have no date, only a sweeper that keeps running can find dead entries, by observing them.
+    // If the engine's answers have no date, only sweeps that go on can find dead entries, by observing them.
     let sweeping = rig.host().locks;
-    let sweeper = sweeping.start_sweeper(SweepOptions::every(SECOND)).unwrap();
+    let sweeps = Sweeping::of(&sweeping, SECOND, IdleLocks::Keep);
     let held = async || {
         rig.items()
             .await
@@ -27,7 +28,7 @@ pub(crate) async fn a_sweep_removes_a_holder_that_died_and_no_other(rig: &Rig) {
             .count()
     };
     until(async || held().await == 1).await;
-    sweeper.stop().await;
+    drop(sweeps);
     assert_eq!(other.sweep().await.unwrap().holders, 0);
     assert!(alive.is_held());
     alive.release().await.unwrap();
@@ -46,9 +47,9 @@ pub(crate) async fn a_sweep_removes_the_dead_of_a_whole_queue(rig: &Rig) {
     ];
     dead.network.set_faults(cut_off());
     let locks = rig.host().locks;
-    let sweeper = locks.start_sweeper(SweepOptions::every(SECOND)).unwrap();
+    let sweeps = Sweeping::of(&locks, SECOND, IdleLocks::Keep);
     rig.comes_to_rest().await;
-    sweeper.stop().await;
+    drop(sweeps);
     waiting.iter().for_each(|dead| dead.abort());
     assert!(!lost.is_held());
 }

@@ -36,7 +36,7 @@ macro_rules! suite {
                 table::a_table_is_made_once_and_found_fit,
                 table::a_table_that_is_missing_or_of_other_keys_is_named,
                 table::a_table_without_ttl_is_warned_of_until_it_is_switched_on,
-                table::settings_are_there_after_the_creation_or_the_engine_has_none_of_the_kind,
+                table::what_is_added_to_the_request_is_there_and_nothing_else_is_compared,
                 turns::an_uncontended_turn_is_two_requests_and_leaves_one_item,
                 turns::every_record_wait_is_granted_a_free_lock_and_a_time_out_of_zero_is_refused,
                 turns::eight_workers_take_ten_turns_each_in_the_order_of_their_tickets_and_never_two_at_once,

@@ -10,9 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Network};
-use fairlock::{
-    Clock, Error, LockClient, LockClientBuilder, LockGuard, RandomSource, RecordWait, TableOptions,
-};
+use fairlock::{Clock, Error, LockClient, LockClientBuilder, LockGuard, RandomSource, RecordWait};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -114,8 +112,7 @@ impl Rig {
     }
 
     async fn play(&self, scenario: impl AsyncFnOnce(&Rig)) {
-        let options = TableOptions::default();
-        self.host().locks.create_table(&options).await.unwrap();
+        self.host().locks.create_table().await.unwrap();
         scenario(self).await;
     }
 

@@ -5,15 +5,17 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
+use aws_sdk_dynamodb::operation::create_table::builders::CreateTableFluentBuilder;
 use aws_sdk_dynamodb::types::ScalarAttributeType::{N, S};
-use fairlock::{EncryptionKey, Error, Finding, TableOptions, TableSetting};
+use aws_sdk_dynamodb::types::{BillingMode, ProvisionedThroughput};
+use fairlock::{Error, Finding};
 
 use super::rig::Rig;
 use fairlock_testkit::keyed_tables::{OF_LOCKS, create_table};
 
 pub(crate) async fn a_table_is_made_once_and_found_fit(rig: &Rig) {
     let locks = rig.host().locks;
-    locks.create_table(&TableOptions::default()).await.unwrap();
+    locks.create_table().await.unwrap();
     let report = locks.check_table().await.unwrap();
     assert!(report.is_usable(), "{report}");
     // The answers of some engines have no date.
@@ -35,7 +37,7 @@ pub(crate) async fn a_table_that_is_missing_or_of_other_keys_is_named(rig: &Rig)
     let wrong = &report.findings[0];
     assert!(matches!(wrong, Finding::WrongKeys { .. }), "{report}");
     assert!(!report.is_usable());
-    let created = other.create_table(&TableOptions::default()).await;
+    let created = other.create_table().await;
     let refused = created.unwrap_err();
     let Error::Refused { source, .. } = &refused else {
         panic!("{refused}")
@@ -52,52 +54,36 @@ pub(crate) async fn a_table_without_ttl_is_warned_of_until_it_is_switched_on(rig
     let report = locks.check_table().await.unwrap();
     assert!(report.findings.contains(&Finding::NoTtl), "{report}");
     assert!(report.is_usable(), "{report}");
-    locks.create_table(&TableOptions::default()).await.unwrap();
+    locks.create_table().await.unwrap();
     let report = locks.check_table().await.unwrap();
     assert!(!report.findings.contains(&Finding::NoTtl), "{report}");
     client.delete_table().table_name(name).send().await.unwrap();
 }
 
-/// DynamoDB Local ignores a key, as if AWS's own were the one that it was asked for.
-fn is_of_an_engine(finding: &Finding) -> bool {
-    let is_of_a_key = |setting: &_| matches!(setting, TableSetting::EncryptionKey);
-    match finding {
-        Finding::WithoutSetting { .. } | Finding::MissingDateHeader => true,
-        Finding::OtherSetting { setting, found, .. } => {
-            is_of_a_key(setting) && *found == EncryptionKey::AwsOwned.to_string()
-        }
-        _ => false,
-    }
-}
-
-pub(crate) async fn settings_are_there_after_the_creation_or_the_engine_has_none_of_the_kind(
-    rig: &Rig,
-) {
-    let name = format!("{}-settings", rig.table().name);
+pub(crate) async fn what_is_added_to_the_request_is_there_and_nothing_else_is_compared(rig: &Rig) {
+    let name = format!("{}-more", rig.table().name);
     let client = rig.table().client;
     let locks = rig.host_with(|builder| builder.table(&name)).locks;
-    let options = TableOptions::default()
-        .tag("team", "payments")
-        .deletion_protection()
-        .point_in_time_recovery()
-        .encryption_key(EncryptionKey::Customer("alias/locks".to_owned()));
+    let units = ProvisionedThroughput::builder()
+        .read_capacity_units(7)
+        .write_capacity_units(9);
+    let units = units.build().unwrap();
     for _ in 0..2 {
-        locks.create_table(&options).await.unwrap();
-        let report = locks.check_table_with(&options).await.unwrap();
-        assert!(report.is_usable(), "{report}");
-        assert!(report.findings.iter().all(is_of_an_engine), "{report}");
+        let provisioned = |request: CreateTableFluentBuilder| {
+            let request = request.billing_mode(BillingMode::Provisioned);
+            request
+                .table_name("another")
+                .provisioned_throughput(units.clone())
+        };
+        locks.create_table_with(provisioned).await.unwrap();
+        assert!(locks.check_table().await.unwrap().is_usable());
     }
-    let protection = TableSetting::DeletionProtection;
-    let without = Finding::WithoutSetting {
-        setting: protection,
-    };
-    let report = locks.check_table_with(&options).await.unwrap();
-    if !report.findings.contains(&without) {
-        let protected = client.delete_table().table_name(&name).send().await;
-        assert!(protected.is_err());
-        let request = client.update_table().table_name(&name);
-        let request = request.deletion_protection_enabled(false);
-        request.send().await.unwrap();
-    }
+    let described = client.describe_table().table_name(&name).send().await;
+    let units = described.unwrap().table.unwrap().provisioned_throughput;
+    let units = units.unwrap();
+    assert_eq!(
+        (units.read_capacity_units, units.write_capacity_units),
+        (Some(7), Some(9))
+    );
     client.delete_table().table_name(name).send().await.unwrap();
 }

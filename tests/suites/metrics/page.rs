@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fairlock::RecordWait;
 use fairlock::embedded::{Fault, Faults};
-use fairlock::{RecordWait, TableOptions};
 use fairlock_testkit::datagram_network::Post;
 use fairlock_testkit::lab::{Lab, acquire, cut_off, waits};
 use fairlock_testkit::verbs::meets;
@@ -84,10 +84,7 @@ fn everything() -> Scrape {
             })
         };
         let (a, b, c) = (host(), host(), host());
-        a.locks
-            .create_table(&TableOptions::default())
-            .await
-            .unwrap();
+        a.locks.create_table().await.unwrap();
         let guard = acquire(&a).await;
         let waiting = [waits(&lab, &b).await, waits(&lab, &c).await];
         not_granted(&host(), RecordWait::NoWait).await;

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use fairlock::embedded::Engine;
-use fairlock::{LockClient, Notifier, RecordWait, TableOptions, UdpNotifier};
+use fairlock::{LockClient, Notifier, RecordWait, UdpNotifier};
 use fairlock_testkit::real_time;
 
 fn client(engine: &Engine) -> LockClient {
@@ -51,7 +51,7 @@ fn clients_that_notify_each_other_by_udp_poll_little_whatever_else_arrives() {
     real_time(async {
         let engine = Engine::memory().unwrap();
         let holder = client(&engine);
-        holder.create_table(&TableOptions::default()).await.unwrap();
+        holder.create_table().await.unwrap();
         let guard = holder
             .fair_lock("a")
             .unwrap()

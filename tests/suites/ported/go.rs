@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, When};
-use fairlock::{
-    Closed, DeleteOutcome, Error, HeldLocks, HoldEvent, LossReason, RecordWait, TableOptions,
-};
+use fairlock::{Closed, DeleteOutcome, Error, HeldLocks, HoldEvent, LossReason, RecordWait};
 use fairlock_testkit::captured_log::said;
 use fairlock_testkit::lab::{Lab, acquire, cut_off, waits};
 use fairlock_testkit::verbs::meets;
@@ -167,7 +165,7 @@ fn client_close() {
         let lock = lock(&host, "acquireAfterClose");
         assert!(is_closed(lock.acquire(LONG).await.unwrap_err()));
         assert!(is_closed(lock.inspect().await.unwrap_err()));
-        let table = host.locks.create_table(&TableOptions::default()).await;
+        let table = host.locks.create_table().await;
         assert!(is_closed(table.unwrap_err()));
         let guard = held.pop().flatten().unwrap();
         assert!(!guard.is_held());

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::Engine;
-use fairlock::{FairLock, LockClient, LockGuard, RecordWait, TableOptions};
+use fairlock::{FairLock, LockClient, LockGuard, RecordWait};
 use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::task::JoinHandle;
@@ -56,7 +56,7 @@ impl Home {
         let directory = TempDir::new().unwrap();
         let engine = Engine::file(directory.path().join("locks.db")).unwrap();
         let locks = of_test(&engine);
-        locks.create_table(&TableOptions::default()).await.unwrap();
+        locks.create_table().await.unwrap();
         Home {
             directory,
             engine,

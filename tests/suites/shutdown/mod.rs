@@ -10,11 +10,9 @@ mod standstill;
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Fault, Faults, Gate, When};
 use fairlock::{
     Closed, Error, HeldLocks, LockClient, LockGuard, LossReason, RecordWait, ShutdownReport,
-    SweepOptions, TableOptions,
 };
 use fairlock_testkit::captured_log::said;
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
@@ -23,7 +21,6 @@ use fairlock_testkit::{real_time, virtual_time};
 use futures::future::{BoxFuture, FutureExt, join_all};
 use futures::poll;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tracing::Level;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -355,38 +352,6 @@ fn a_waiter_is_told_of_the_shutdown_whatever_the_table_answers() {
     }
 }
 
-#[test]
-fn a_sweep_under_way_is_waited_for() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, sweeping) = (lab.host(), lab.host());
-        acquire(&host).await.release().await.unwrap();
-        let text = |value: &str| AttributeValue::S(value.into());
-        let row = lab.engine.client().put_item().table_name("locks");
-        let row = row
-            .item("pk", text("a"))
-            .item("sk", text(&format!("fairlock/{:038}", 5)))
-            .item("state", text("void"));
-        row.send().await.unwrap();
-        let gate = Gate::closed();
-        let held = Fault::Hold(When::Before, gate.clone());
-        let network = sweeping.network.clone();
-        let _ = network
-            .script(move |request| (request.operation() == "DeleteItem").then(|| held.clone()));
-        let options = SweepOptions::every(SECOND);
-        let _sweeper = sweeping.locks.start_sweeper(options).unwrap();
-        gate.reached(1).await;
-        let started = Instant::now();
-        let report = sweeping.locks.shutdown(HeldLocks::Release, SECOND).await;
-        assert_eq!(report.unfinished.len(), 1, "{report:?}");
-        assert!(started.elapsed() >= SECOND);
-        gate.open();
-        let report = sweeping.locks.shutdown(HeldLocks::Release, SECOND).await;
-        assert!(is_clean(&report), "{report:?}");
-        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
-    });
-}
-
 fn runtime() -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(1).enable_all().build().unwrap()
@@ -398,7 +363,7 @@ fn a_hold_is_lost_with_the_runtime_of_its_client() {
     let guard = clients.block_on(async {
         let dynamodb = Engine::memory().unwrap().client();
         let locks = LockClient::builder(dynamodb).build().unwrap();
-        locks.create_table(&TableOptions::default()).await.unwrap();
+        locks.create_table().await.unwrap();
         let lock = locks.fair_lock("a").unwrap();
         lock.acquire(RecordWait::NoWait).await.unwrap()
     });

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fairlock::embedded::Engine;
-use fairlock::{Error, HoldEvent, LockClient, LockGuard, LossReason, RecordWait, TableOptions};
+use fairlock::{Error, HoldEvent, LockClient, LockGuard, LossReason, RecordWait};
 use futures::StreamExt;
 use futures::future::pending;
 
@@ -57,7 +57,7 @@ async fn client(names: &[&str]) -> (LockClient, Vec<LockGuard>) {
         .lease_duration(SECOND)
         .build()
         .unwrap();
-    locks.create_table(&TableOptions::default()).await.unwrap();
+    locks.create_table().await.unwrap();
     let mut guards = Vec::new();
     for name in names {
         let lock = locks.fair_lock(name).unwrap();

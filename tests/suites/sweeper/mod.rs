@@ -14,13 +14,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Request};
-use fairlock::{
-    Error, FairLock, HeldLocks, IdleLocks, RecordWait, SweepOptions, SweepReport, Ticket,
-};
+use fairlock::{Error, FairLock, HeldLocks, IdleLocks, RecordWait, SweepReport, Ticket};
 use futures::StreamExt;
 use tokio::time::sleep;
 
 use fairlock_testkit::sweep_fixture::*;
+use fairlock_testkit::sweeps::Sweeping;
 use fairlock_testkit::virtual_time;
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -144,7 +143,7 @@ fn one_who_never_knew_the_time_is_found_dead_by_being_watched() {
         sleep(10 * DEATH).await;
         assert_eq!(world.sweep("a").await, nothing());
         let client = world.client().await;
-        let sweeper = client.start_sweeper(SweepOptions::every(OFTEN)).unwrap();
+        let _sweeping = Sweeping::of(&client, OFTEN, IdleLocks::Keep);
         sleep(30 * SECOND).await;
         assert!(
             lost.try_acquire().await.unwrap().is_none(),
@@ -152,11 +151,9 @@ fn one_who_never_knew_the_time_is_found_dead_by_being_watched() {
         );
         sleep(10 * SECOND).await;
         assert!(lost.try_acquire().await.unwrap().is_some());
-        sweeper.stop().await;
     });
 }
 
-/// As a sweeper in the background does, but each sweep is reported, the first one at once.
 #[test]
 fn a_stream_of_sweeps_remembers_what_it_saw_and_reports_each() {
     virtual_time(async {
@@ -165,8 +162,7 @@ fn a_stream_of_sweeps_remembers_what_it_saw_and_reports_each() {
         let _guard = crashed.take("a").await;
         crashed.crash();
         let client = world.client().await;
-        let options = SweepOptions::every(OFTEN);
-        let mut sweeps = pin!(client.sweeps(options).unwrap());
+        let mut sweeps = pin!(client.sweeps(OFTEN, IdleLocks::Keep).unwrap());
         let began = world.time();
         let first = sweeps.next().await.unwrap().unwrap();
         assert_eq!((first.locks, first.removed), (1, nothing()));
@@ -176,7 +172,7 @@ fn a_stream_of_sweeps_remembers_what_it_saw_and_reports_each() {
         let took = world.time() - began;
         assert!((30 * SECOND..60 * SECOND).contains(&took), "{took:?}");
         // The stream goes on after an error, and ends with the client.
-        let short = client.sweeps(SweepOptions::every(SECOND / 2));
+        let short = client.sweeps(SECOND / 2, IdleLocks::Keep);
         assert!(matches!(short.map(drop), Err(Error::Invalid(_))));
         client.shutdown(HeldLocks::Release, SECOND).await;
         assert!(sweeps.next().await.is_none());

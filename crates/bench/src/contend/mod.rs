@@ -23,11 +23,9 @@ mod report;
 mod tasks;
 mod worker;
 
-use std::process::ExitCode;
-
-use fairlock::TableOptions;
 use fairlock_cli::contention::tally;
 use fairlock_cli::contention::verdict::Verdict;
+use std::process::ExitCode;
 
 use crate::contend::backend::Backend;
 use crate::contend::figures::Figures;
@@ -62,10 +60,7 @@ async fn contend(options: &Options) -> Result<ExitCode, Failure> {
 /// Checks the names and the lease before anything is written and before any process is started. Creates the table if it does not exist.
 async fn prepare(options: &Options, backend: &Backend) -> Result<(), Failure> {
     let _named = backend::lock(options, &*backend.locks(options, 1)?)?;
-    let made = backend
-        .upkeep(options)?
-        .create_table(&TableOptions::default())
-        .await;
+    let made = backend.upkeep(options)?.create_table().await;
     made.map_err(|error| Failure::run("no table to lock in", error))
 }
 

@@ -18,7 +18,7 @@ mod player;
 use aws_sdk_dynamodb::Client;
 use clap::{Parser, ValueEnum};
 use fairlock::embedded::{Engine, Network};
-use fairlock::{FairLock, LockClient, RecordWait, TableOptions};
+use fairlock::{FairLock, LockClient, RecordWait};
 
 use bare::Bare;
 use player::Player;
@@ -73,7 +73,7 @@ pub(crate) async fn run(options: Options) {
 async fn lock(client: &Client) -> FairLock {
     let locks = LockClient::builder(client.clone()).table("locks");
     let locks = locks.build().unwrap();
-    locks.create_table(&TableOptions::default()).await.unwrap();
+    locks.create_table().await.unwrap();
     locks.fair_lock("account/42").unwrap()
 }
 

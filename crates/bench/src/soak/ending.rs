@@ -3,9 +3,10 @@
 use std::future::Future;
 use std::time::Duration;
 
-use fairlock::{HeldLocks, LockClient, SweepOptions};
+use fairlock::{HeldLocks, IdleLocks, LockClient};
 use fairlock_cli::contention::error_chain::told;
 use futures::StreamExt;
+use futures::future::{pending, ready};
 use tokio::task::JoinSet;
 
 use crate::failure::Failure;
@@ -48,16 +49,20 @@ pub(crate) async fn end(soak: &Soak, crew: JoinSet<()>) -> Result<Left, Failure>
     Ok(settle(soak, &soak.steady()?).await)
 }
 
-/// Waits until there are only lock items, and no lock is held. It uses a sweeper and not single sweeps: an entry without a date is dead
+/// Waits until there are only lock items, and no lock is held. It sweeps by a stream and not by single sweeps: an entry without a date is dead
 /// only to a client that has observed it for a lease.
 async fn settle(soak: &Soak, locks: &LockClient) -> Left {
-    let sweeper = locks.start_sweeper(SweepOptions::every(SECOND));
-    let left = settled(soak, locks).await;
-    match sweeper {
-        Ok(sweeper) => sweeper.stop().await,
-        Err(error) => soak.findings.add(format!("surprise: no sweeper: {error}")),
+    let sweeping = async {
+        match locks.sweeps(SECOND, IdleLocks::Keep) {
+            Ok(sweeps) => sweeps.for_each(|_| ready(())).await,
+            Err(error) => soak.findings.add(format!("surprise: no sweeps: {error}")),
+        }
+        pending().await
+    };
+    tokio::select! {
+        left = settled(soak, locks) => left,
+        left = sweeping => left,
     }
-    left
 }
 
 async fn settled(soak: &Soak, locks: &LockClient) -> Left {

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use fairlock::{Error, HeldLocks, IdleLocks, LockClient, LockState, SweepOptions};
+use fairlock::{Error, HeldLocks, IdleLocks, LockClient, LockState};
 use fairlock_cli::contention::error_chain::told;
 use fastrand::Rng;
 use futures::StreamExt;
+use futures::future::ready;
 
 use crate::soak::names::{HOT, Heat};
 use crate::soak::stage::Soak;
@@ -15,15 +16,28 @@ const TO_FINISH: Duration = Duration::from_secs(30);
 const BETWEEN_SWEEPS: Duration = Duration::from_secs(5);
 
 pub(crate) async fn work(soak: &Soak, locks: LockClient, mut rng: Rng) {
-    let options = SweepOptions::every(BETWEEN_SWEEPS).idle_locks(IdleLocks::Remove);
-    let sweeper = locks.start_sweeper(options);
+    tokio::select! {
+        () = look(soak, &locks, &mut rng) => {}
+        () = sweep_often(soak, &locks) => {}
+    }
+    locks.shutdown(HeldLocks::Release, TO_FINISH).await;
+}
+
+async fn sweep_often(soak: &Soak, locks: &LockClient) {
+    match locks.sweeps(BETWEEN_SWEEPS, IdleLocks::Remove) {
+        Ok(sweeps) => sweeps.for_each(|_| ready(())).await,
+        Err(error) => soak.findings.add(format!("surprise: no sweeps: {error}")),
+    }
+}
+
+async fn look(soak: &Soak, locks: &LockClient, rng: &mut Rng) {
     while soak.goes_on(BETWEEN_READS).await {
-        let name = soak.names.next(Heat::Warm, &mut rng);
+        let name = soak.names.next(Heat::Warm, rng);
         let read = match rng.u8(0..8) {
-            0 => list(soak, &locks).await,
-            1 => sweep(soak, &locks, &name).await,
-            2..5 => inspect(soak, &locks, &name).await,
-            _ => inspect(soak, &locks, HOT).await,
+            0 => list(soak, locks).await,
+            1 => sweep(soak, locks, &name).await,
+            2..5 => inspect(soak, locks, &name).await,
+            _ => inspect(soak, locks, HOT).await,
         };
         match read {
             Ok(()) => {}
@@ -35,11 +49,6 @@ pub(crate) async fn work(soak: &Soak, locks: LockClient, mut rng: Rng) {
             }
         }
     }
-    match sweeper {
-        Ok(sweeper) => sweeper.stop().await,
-        Err(error) => soak.findings.add(format!("surprise: no sweeper: {error}")),
-    }
-    locks.shutdown(HeldLocks::Release, TO_FINISH).await;
 }
 
 async fn inspect(soak: &Soak, locks: &LockClient, name: &str) -> Result<(), Error> {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fairlock::{LockClient, TableOptions};
+use fairlock::LockClient;
 use fairlock_testkit::request_counts::Counter;
 use tokio_util::sync::CancellationToken;
 
@@ -57,7 +57,7 @@ impl Soak {
             stop: CancellationToken::new(),
             hosts: Mutex::default(),
         };
-        let made = soak.steady()?.create_table(&TableOptions::default()).await;
+        let made = soak.steady()?.create_table().await;
         made.map_err(|error| Failure::run("no table to lock in", error))?;
         for nth in 0..LEASES.len() {
             let host = Host::new(&soak, nth, options.seed ^ nth as u64)?;

@@ -146,7 +146,7 @@ impl Command {
             | Command::Sweep(Sweep { location, .. })
             | Command::Doctor(Doctor { location, .. })
             | Command::Table {
-                what: Table::Create(Create { location, .. }) | Table::Check(Check { location, .. }),
+                what: Table::Create(Create { location, .. }) | Table::Check { location },
             }
             | Command::Show(Show { location, .. })
             | Command::Ls(Ls { location, .. })
@@ -202,13 +202,12 @@ Examples:
   fairlock table check";
 
 const CREATE_EXAMPLES: &str = "\
-A table that is there already keeps its throughput, tags, protection and key: a line tells what differs. \
-TTL is switched on if it is off, and so is recovery if it is asked for. Exit codes: 0 if the table is there and ready, 64 for a wrong command line, 69 if it cannot be made.
+A table that is there already is left as it is, but TTL is switched on if it is off. Throughput, protection and recovery are \
+set by `aws dynamodb`, or in docs/infrastructure. Exit codes: 0 if the table is there and ready, 64 for a wrong command line, 69 if it cannot be made.
 
 Examples:
   fairlock table create
-  fairlock table create --table locks --read-capacity 5 --write-capacity 10
-  fairlock table create --tag team=payments --deletion-protection
+  fairlock table create --table locks --tag team=payments
   fairlock table create --local /var/lib/locks.db";
 
 const CHECK_EXAMPLES: &str = "\
@@ -217,8 +216,7 @@ command line, 69 if nothing could be found out.
 
 Examples:
   fairlock table check
-  fairlock table check --table locks || exit 1
-  fairlock table check --tag team=payments --deletion-protection";
+  fairlock table check --table locks || exit 1";
 
 const SHOW_EXAMPLES: &str = "\
 Nothing is written, and what is shown may be over already: never decide by it whether to go ahead. \
@@ -311,61 +309,22 @@ pub(crate) enum Table {
     Create(Create),
     /// Report what is wrong with the table, and what to do about it
     #[command(after_help = CHECK_EXAMPLES)]
-    Check(Check),
+    Check {
+        #[command(flatten)]
+        location: Location,
+    },
 }
 
 /// `fairlock table create`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Create {
-    #[command(flatten)]
-    pub(crate) settings: Settings,
-
-    #[command(flatten)]
-    pub(crate) location: Location,
-}
-
-/// `fairlock table check`
-#[derive(Debug, clap::Args)]
-pub(crate) struct Check {
-    #[command(flatten)]
-    pub(crate) settings: Settings,
-
-    #[command(flatten)]
-    pub(crate) location: Location,
-}
-
-/// What is asked of a table beside its keys and TTL
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Settings of the table")]
-pub(crate) struct Settings {
-    /// Provisioned instead of on demand: read capacity units of 4 KB a second
-    #[arg(long, value_name = "UNITS", requires = "write_capacity", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) read_capacity: Option<u32>,
-
-    /// Provisioned instead of on demand: write capacity units of 1 KB a second
-    #[arg(long, value_name = "UNITS", requires = "read_capacity", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) write_capacity: Option<u32>,
-
     /// A tag; the key ends at the first `=`; once for each tag
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = flags::tag)]
     pub(crate) tags: Vec<(String, String)>,
 
-    /// DeleteTable fails until the protection is switched off
-    #[arg(long)]
-    pub(crate) deletion_protection: bool,
-
-    /// The table can be restored as it was at any second of the last 35 days
-    #[arg(long)]
-    pub(crate) point_in_time_recovery: bool,
-
-    /// The KMS key that encrypts the table, by its id, ARN or alias [default: a key that AWS owns]
-    #[arg(long, value_name = "KEY", long_help = KMS_KEY)]
-    pub(crate) kms_key: Option<String>,
+    #[command(flatten)]
+    pub(crate) location: Location,
 }
-
-const KMS_KEY: &str = "\
-The KMS key that encrypts the table: its id, its ARN, the name of an alias such as alias/locks, or an alias's ARN. \
-With alias/aws/dynamodb, the key that AWS manages for DynamoDB in this account [default: a key that AWS owns]";
 
 /// `fairlock show`
 #[derive(Debug, clap::Args)]

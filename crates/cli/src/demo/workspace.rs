@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fairlock::embedded::{Engine, Faults, Latency, Network};
-use fairlock::{LockClient, LockClientBuilder, TableOptions};
+use fairlock::{LockClient, LockClientBuilder};
 use fairlock_cli::contention::error_chain::told;
 use tempfile::TempDir;
 
@@ -35,7 +35,7 @@ impl Workspace {
 
     pub(crate) async fn create_table(&self) -> Result<(), Failure> {
         let locks = locks(&self.file(), "demo".into())?;
-        let made = locks.create_table(&TableOptions::default()).await;
+        let made = locks.create_table().await;
         made.map_err(|error| failed(&error))
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::Engine;
-use fairlock::{HeldLocks, LockClient, RecordWait, TableOptions};
+use fairlock::{HeldLocks, LockClient, RecordWait};
 use fairlock_testkit::effort::sampled;
 use fairlock_testkit::real_time;
 use fairlock_testkit::tamper::{
@@ -93,7 +93,7 @@ impl Home {
 async fn queue_of_three(table: &Table) -> Vec<Item> {
     let locks = LockClient::builder(table.client.clone()).lease_duration(LEASE);
     let locks = locks.successor_slots(1).build().unwrap();
-    locks.create_table(&TableOptions::default()).await.unwrap();
+    locks.create_table().await.unwrap();
     let lock = locks.fair_lock("a").unwrap();
     let _guard = lock.acquire(RecordWait::NoWait).await.unwrap();
     let waiting = || lock.acquire(RecordWait::Infinite);

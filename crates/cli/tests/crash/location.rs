@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use aws_sdk_dynamodb::Client;
 use fairlock::embedded::Engine;
-use fairlock::{LockClient, LockClientBuilder, TableOptions};
+use fairlock::{LockClient, LockClientBuilder};
 use fairlock_testkit::http;
 
 /// The variables that tell a process its place.
@@ -79,7 +79,7 @@ impl Location {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
             let locks = self.locks().build().unwrap();
-            locks.create_table(&TableOptions::default()).await.unwrap();
+            locks.create_table().await.unwrap();
         });
     }
 }

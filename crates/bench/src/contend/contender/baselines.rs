@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use fairlock::embedded::{Engine, Fault, Gate, Network, Request, When};
-use fairlock::{LockClient, MultiLock, RecordWait, TableOptions};
+use fairlock::{LockClient, MultiLock, RecordWait};
 use fairlock_testkit::virtual_time;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -37,7 +37,7 @@ async fn engine() -> Engine {
     let engine = Engine::memory().unwrap();
     let locks = LockClient::builder(engine.client()).table("locks");
     let locks = locks.build().unwrap();
-    locks.create_table(&TableOptions::default()).await.unwrap();
+    locks.create_table().await.unwrap();
     engine
 }
 

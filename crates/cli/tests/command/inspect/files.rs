@@ -1,6 +1,4 @@
 //! Locks that cannot be read, and files that contain none.
-
-use fairlock::TableOptions;
 use fairlock_testkit::real_time;
 
 use super::home::{ALL, Home, UNAVAILABLE, hold, run};
@@ -83,7 +81,7 @@ fn a_file_that_others_have_just_begun_is_taken_for_what_it_is() {
         let begun = ["show", "a", "--local", "locks.db"];
         let words = ["no table fairlock", "table create"];
         run(&home, &begun).await.assert_refused(UNAVAILABLE, &words);
-        host.create_table(&TableOptions::default()).await.unwrap();
+        host.create_table().await.unwrap();
         assert!(
             run(&home, &begun)
                 .await

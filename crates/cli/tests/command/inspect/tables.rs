@@ -1,5 +1,6 @@
 //! The table is created, and checked.
 
+use aws_sdk_dynamodb::types::BillingMode;
 use fairlock::embedded::Engine;
 use fairlock_testkit::real_time;
 
@@ -22,103 +23,42 @@ fn a_table_is_made_in_a_file_once_and_then_left_as_it_is() {
 }
 
 #[test]
-fn a_table_is_on_demand_unless_its_throughput_is_given() {
-    let home = Home::with_table();
-    let provisioned = "--table locks --read-capacity 5 --write-capacity 10";
-    let line = format!("table create --local locks.db {provisioned}");
-    home.run(&line).assert_done();
-    real_time(async {
-        let dynamodb = Engine::file(home.file("locks.db")).unwrap().client();
-        let mut units = Vec::new();
-        for table in ["fairlock", "locks"] {
-            let answer = dynamodb.describe_table().table_name(table).send().await;
-            let throughput = answer.unwrap().table.unwrap().provisioned_throughput;
-            let read = throughput.as_ref().and_then(|it| it.read_capacity_units);
-            let write = throughput.and_then(|it| it.write_capacity_units);
-            units.push((read.unwrap_or(0), write.unwrap_or(0)));
-        }
-        assert_eq!(units, [(0, 0), (5, 10)]);
-    });
-}
-
-#[test]
-fn a_table_has_the_settings_that_its_flags_ask_for_and_keeps_those_that_it_has() {
+fn a_table_is_on_demand_and_has_the_tags_that_are_asked_for() {
     let home = Home::new();
-    let run = |what: &str, flags: &[&str]| {
-        let table = ["table", what, "--local", "locks.db"];
-        home.run_words(&[&table, flags].concat())
-    };
-    let ready = "table fairlock in locks.db is ready\n";
-    let asked = [
+    let table = ["table", "create", "--local", "locks.db"];
+    let tags = [
         "--tag",
         "team=payments",
         "--tag",
         "formula=a=b",
         "--tag",
         "empty=",
-        "--deletion-protection",
-        "--point-in-time-recovery",
-        "--kms-key",
-        "alias/locks",
     ];
-    assert_eq!(run("create", &asked).assert_done(), ready);
-    let well = "table fairlock in locks.db: all is well\n";
-    assert_eq!(run("check", &asked).assert_done(), well);
-    assert_eq!(run("check", &[]).assert_done(), well);
-    // Again with other settings: what differs is told, and nothing is changed.
-    let other = [
-        "--tag",
-        "team=search",
-        "--read-capacity",
-        "5",
-        "--write-capacity",
-        "10",
-        "--kms-key",
-        "alias/aws/dynamodb",
-    ];
-    let notes = "\
-note: throughput is on demand, not 5 read and 10 write units as asked for: change it by a request `UpdateTable`, or ask for what the \
-table has
-note: tag `team` is `payments`, not `search` as asked for: change it by a request `TagResource`, or ask for what the table has
-";
-    let created = run("create", &other);
-    assert_eq!(created.assert_done(), format!("{ready}{notes}"));
-    assert_eq!(run("check", &other).assert_done(), notes);
-    assert_eq!(run("check", &asked).assert_done(), well);
-}
-
-#[test]
-fn recovery_that_is_missing_is_switched_on_by_the_command_that_the_check_names() {
-    let home = Home::with_table();
-    let check = "table check --local locks.db --point-in-time-recovery";
-    let way = "fairlock table create --local locks.db --point-in-time-recovery";
-    let found = format!(
-        "note: point-in-time recovery is off, not on as asked for: switch it on with `{way}`\n"
-    );
-    assert_eq!(home.run(check).assert_done(), found);
-    home.run(way.strip_prefix("fairlock ").unwrap())
-        .assert_done();
-    assert!(home.run(check).assert_done().contains("all is well"));
-}
-
-#[test]
-fn settings_that_no_table_can_have_are_refused_and_make_no_file() {
-    let home = Home::new();
-    let long = "k".repeat(129);
-    for (flags, word) in [
-        (["--tag", "=payments"], "1 to 128 characters"),
-        (["--tag", &format!("{long}=x")], "1 to 128 characters"),
-        (["--tag", "aws:team=payments"], "`aws:`"),
-        (["--tag", "team=pay;ments"], "letters, digits"),
-        (["--kms-key", "not a key"], "id or the ARN"),
-        (["--kms-key", ""], "1 to 2048"),
-    ] {
-        for command in ["create", "check"] {
-            let line = ["table", command, "--local", "locks.db", flags[0], flags[1]];
-            home.run_words(&line).assert_refused(64, &[word]);
-        }
-    }
-    assert!(home.files().is_empty());
+    home.run_words(&[&table[..], &tags].concat()).assert_done();
+    real_time(async {
+        let dynamodb = Engine::file(home.file("locks.db")).unwrap().client();
+        let answer = dynamodb
+            .describe_table()
+            .table_name("fairlock")
+            .send()
+            .await;
+        let table = answer.unwrap().table.unwrap();
+        let billing = table.billing_mode_summary.unwrap().billing_mode;
+        assert_eq!(billing, Some(BillingMode::PayPerRequest));
+        let tags = dynamodb
+            .list_tags_of_resource()
+            .resource_arn(table.table_arn.unwrap());
+        let mut tags = tags.send().await.unwrap().tags.unwrap();
+        tags.sort_by(|one, other| one.key.cmp(&other.key));
+        let tags: Vec<_> = tags.iter().map(|tag| (tag.key(), tag.value())).collect();
+        assert_eq!(
+            tags,
+            [("empty", ""), ("formula", "a=b"), ("team", "payments")]
+        );
+    });
+    let twice = ["--tag", "team=a", "--tag", "team=b"];
+    home.run_words(&[&table[..], &twice].concat())
+        .assert_refused(64, &["`team` twice"]);
 }
 
 #[test]
