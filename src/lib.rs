@@ -183,6 +183,8 @@ mod watched;
 
 pub use client::{HeldLocks, LockClient, LockClientBuilder, ShutdownReport, Unfinished};
 pub use clock::Clock;
+#[doc(hidden)]
+pub use config::Testing;
 pub use delete::DeleteOutcome;
 pub use error::{Closed, Error, Holder, Invalid, ItemProblem, LockLost, LossReason};
 pub use events::HoldEvent;

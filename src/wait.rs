@@ -20,8 +20,7 @@ pub enum RecordWait {
     /// `RecordWait::from` makes of zero.
     Timeout(Duration),
     /// Wait for as long as it takes, through outages of any length, also before the call has a place in the queue. The
-    /// [observer](crate::FairLock::observed) is notified when an outage begins, and an
-    /// [outage time-out](crate::LockClientBuilder::outage_timeout) ends the wait early.
+    /// [observer](crate::FairLock::observed) is notified when an outage begins.
     Infinite,
 }
 

@@ -11,7 +11,7 @@ use crate::client_state::{ClientHandle, ClientInner};
 use crate::clock::Clock;
 #[cfg(feature = "metrics")]
 use crate::config::LockLabel;
-use crate::config::{Config, Names, Settings};
+use crate::config::{Config, Names, Settings, Testing};
 use crate::error::{Error, Invalid};
 use crate::notify::{Notifications, Notifier};
 use crate::random_source::RandomSource;
@@ -181,41 +181,6 @@ impl LockClientBuilder {
         self
     }
 
-    /// Sets how many successors the lock item has while callers wait in the queue behind them: 1 to `successor_slots`. Default: 8, or
-    /// `successor_slots` if that is less.
-    ///
-    /// The queue fills slots up to this number. A client that asks again within a second of its own release draws a ticket if it has seen as
-    /// many successors. So the other slots are for callers that come at once, and a queue of workers that ask again and again keeps the lock
-    /// item small. With more slots filled, each turn needs fewer requests, and each of its writes costs more units.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
-    /// builder.filled_slots(16)
-    /// # }
-    /// ```
-    pub fn filled_slots(mut self, slots: usize) -> Self {
-        self.settings.filled_slots = Some(slots);
-        self
-    }
-
-    /// Sets how long a drawn ticket may take to join the queue before other clients skip it, from two request time-outs. Default: 5 s, or two
-    /// and a half request time-outs if that is longer. A longer time counts as the default.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
-    /// builder.join_timeout(Duration::from_secs(4))
-    /// # }
-    /// ```
-    pub fn join_timeout(mut self, grace: Duration) -> Self {
-        self.settings.join_timeout = Some(grace);
-        self
-    }
-
     /// Sets how long an unused lock's item stays in the table, by DynamoDB's clock. It stays for at least half of this time, and at most
     /// all of it. Default: 7 days.
     ///
@@ -251,26 +216,6 @@ impl LockClientBuilder {
         self
     }
 
-    /// Sets the shortest and the longest time between two polls of the first successor. Default: 2 ms, and 1 s or a heartbeat if that is
-    /// shorter.
-    ///
-    /// Waiters behind it poll less often, according to the turns before them. At the rarest, a waiter polls once in the longest time for
-    /// each of these turns.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
-    /// builder.poll_interval(Duration::from_millis(5), Duration::from_millis(500))
-    /// # }
-    /// ```
-    pub fn poll_interval(mut self, shortest: Duration, longest: Duration) -> Self {
-        self.settings.min_poll_interval = Some(shortest);
-        self.settings.max_poll_interval = Some(longest);
-        self
-    }
-
     /// Sets how long one request may take before it is given up and tried again. Default: 2 s, or a sixth of the lease if that is shorter.
     ///
     /// A lease must have room for two of these time-outs and a [heartbeat](Self::heartbeat_interval), as [`lease_duration`](Self::lease_duration) says.
@@ -285,27 +230,6 @@ impl LockClientBuilder {
     /// ```
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.settings.request_timeout = Some(timeout);
-        self
-    }
-
-    /// Limits how long a call that waits goes on while DynamoDB does not answer it at all. Then the call ends with [`Error::Unavailable`],
-    /// before or after it has a place in the queue, at most one request time-out late. Default: none, so an outage ends no call before its
-    /// wait is over.
-    ///
-    /// The time is that of the outage as calls of this client at the lock meet it. A call that comes in the middle of an outage may end
-    /// sooner after its own beginning. A call behind a hold of its own client sends nothing of its own as long as that hold lasts. It meets
-    /// the outage when the hold has ended.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
-    /// builder.outage_timeout(Duration::from_secs(30))
-    /// # }
-    /// ```
-    pub fn outage_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.outage_timeout = Some(timeout);
         self
     }
 
@@ -403,6 +327,13 @@ impl LockClientBuilder {
     /// ```
     pub fn random_source(mut self, random_source: RandomSource) -> Self {
         self.settings.random_source = random_source;
+        self
+    }
+
+    /// Sets what only tests change.
+    #[doc(hidden)]
+    pub fn testing(mut self, set: impl FnOnce(&mut Testing)) -> Self {
+        set(&mut self.settings.testing);
         self
     }
 

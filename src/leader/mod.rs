@@ -127,8 +127,7 @@ pub enum LeadershipEvent {
     },
     /// DynamoDB answers again.
     OutageEnded,
-    /// DynamoDB did not answer for as long as [`outage_timeout`](crate::LockClientBuilder::outage_timeout) allows, or the queue
-    /// is as long as [`max_waiters`](crate::FairLock::max_waiters) allows. The candidate stands again after a pause.
+    /// The queue is as long as [`max_waiters`](crate::FairLock::max_waiters) allows. The candidate stands again after a pause.
     Unavailable {
         /// What went wrong.
         error: Error,
@@ -275,8 +274,7 @@ impl Candidate {
     /// [stopped](Self::until). The work is then dropped where it awaits, and before the lock is given back. A term whose lock was
     /// lost before its work returned is lost, whatever the work returned, and the candidate stands again.
     ///
-    /// While DynamoDB does not answer, the candidate keeps its place in the queue and goes on trying. When the
-    /// [outage time-out](crate::LockClientBuilder::outage_timeout) ends, or the queue is
+    /// While DynamoDB does not answer, the candidate keeps its place in the queue and goes on trying. When the queue is
     /// [too long for it](FairLock::max_waiters), the candidate pauses for one to two seconds, and then for twice as long each
     /// time, up to 30 s.
     ///

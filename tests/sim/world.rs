@@ -183,17 +183,17 @@ impl World {
         let clock = self.clock_of(plan);
         let builder = LockClient::builder(client)
             .request_timeout(plan.timeout)
-            .join_timeout(plan.grace())
+            .testing(|it| it.join_timeout = Some(plan.grace()))
             .lease_duration(plan.lease)
             .successor_slots(plan.successor_slots())
-            .filled_slots(plan.slots)
+            .testing(|it| it.filled_slots = Some(plan.slots))
             .idle_retention(RETENTION)
             .server_clock_allowance(plan.allowance)
             .owner(format!("host-{id}-{made}"))
             .clock(clock.clone())
             .random_source(RandomSource::seeded(self.random_source(id, made)));
         let builder = match plan.outage_timeout {
-            Some(most) => builder.outage_timeout(most),
+            Some(most) => builder.testing(|it| it.outage_timeout = Some(most)),
             None => builder,
         };
         let builder = match (post, self.plan.lie) {

@@ -131,7 +131,9 @@ fn credentials_that_take_longer_than_an_attempt_come_with_one_load_for_all_who_w
             let lab = Lab::new().await;
             let provider = Scripted::new(move |_, _| Load::Gives(takes, None));
             // Loading is no outage: it may take longer than callers put up with one.
-            let host = host(&lab, &provider, |it| it.outage_timeout(SECOND));
+            let host = host(&lab, &provider, |it| {
+                it.testing(|it| it.outage_timeout = Some(SECOND))
+            });
             let started = Instant::now();
             let asks = ["a", "b", "c"].map(|name| {
                 let lock = host.locks.fair_lock(name).unwrap();

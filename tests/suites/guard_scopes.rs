@@ -194,7 +194,8 @@ fn ttl_takes_nothing_of_a_lock_that_is_held_and_waited_for_however_long() {
                     let builder = builder
                         .lease_duration(minutes(60))
                         .heartbeat_interval(minutes(4));
-                    let builder = builder.poll_interval(minutes(1), minutes(4));
+                    let builder =
+                        builder.testing(|it| it.poll_interval = Some((minutes(1), minutes(4))));
                     builder.idle_retention(DAY).successor_slots(4)
                 })
             })
@@ -389,7 +390,8 @@ fn a_void_row_that_ttl_deletes_before_the_queue_has_passed_it_costs_nobody_its_t
                 let builder = builder
                     .lease_duration(minutes(60))
                     .heartbeat_interval(minutes(4));
-                let builder = builder.poll_interval(minutes(1), minutes(4));
+                let builder =
+                    builder.testing(|it| it.poll_interval = Some((minutes(1), minutes(4))));
                 builder.idle_retention(DAY).successor_slots(1)
             })
         };

@@ -463,7 +463,8 @@ fn pauses_grow_while_outages_end_the_waits_of_candidates_and_differ_between_them
         let lab = Lab::new().await;
         let paused: [Arc<Mutex<Vec<Duration>>>; 2] = Default::default();
         let mut leading = JoinSet::new();
-        let host = || lab.host_with(|builder| builder.outage_timeout(SECOND));
+        let host =
+            || lab.host_with(|builder| builder.testing(|it| it.outage_timeout = Some(SECOND)));
         let hosts = [host(), host()];
         for (host, paused) in hosts.iter().zip(&paused) {
             host.network.set_faults(cut_off());

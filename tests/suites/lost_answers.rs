@@ -189,8 +189,11 @@ fn a_lost_draw_costs_no_join_timeout_of_a_client_that_has_gone() {
             works(one_slot(), 1_000);
         }
         lab.wait(20 * SECOND).await;
-        let patient =
-            lab.host_with(|builder| builder.successor_slots(1).join_timeout(600 * SECOND));
+        let patient = lab.host_with(|builder| {
+            builder
+                .successor_slots(1)
+                .testing(|it| it.join_timeout = Some(600 * SECOND))
+        });
         works(patient, 1).await.unwrap();
         let unlucky = one_slot();
         let met = meets(&unlucky.network, "draw", 1, Fault::Lose(When::After));
@@ -397,7 +400,8 @@ fn a_renewal_that_comes_after_the_release_does_not_bring_the_hold_back() {
 fn a_successor_of_the_same_client_has_no_lock_by_what_no_answer_has_shown() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let host = lab.host_with(|builder| builder.outage_timeout(120 * SECOND));
+        let host =
+            lab.host_with(|builder| builder.testing(|it| it.outage_timeout = Some(120 * SECOND)));
         let (started, asked) = (Instant::now(), AtomicUsize::new(0));
         let gate = Gate::closed();
         let held = gate.clone();

@@ -168,7 +168,11 @@ async fn old_fleet(lab: &Lab, work: &Arc<Work>) {
 
 async fn new_fleet(lab: &Lab, work: &Arc<Work>) {
     // Without a lower bound, polls would be very many, because this network takes no time.
-    let host = |_| lab.host_with(|builder| builder.poll_interval(SECOND / 10, SECOND));
+    let host = |_| {
+        lab.host_with(|builder| {
+            builder.testing(|it| it.poll_interval = Some((SECOND / 10, SECOND)))
+        })
+    };
     let hosts = [1, 2].map(host);
     hosts.iter().for_each(|host| works_the_new_way(host, work));
     lab.wait(200 * SECOND).await;

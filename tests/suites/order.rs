@@ -297,7 +297,7 @@ fn two_hundred_who_ask_a_client_that_is_cut_off_learn_of_it_hardly_later_than_on
 async fn refused(lab: &Lab, callers: usize) -> Duration {
     let host = lab.host_with(|builder| {
         let builder = builder.request_timeout(REQUEST_TIMEOUT);
-        builder.outage_timeout(4 * REQUEST_TIMEOUT)
+        builder.testing(|it| it.outage_timeout = Some(4 * REQUEST_TIMEOUT))
     });
     host.network.set_faults(Faults {
         hangs_before: 1.0,

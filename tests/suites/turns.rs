@@ -253,7 +253,9 @@ fn polls_keep_their_bounds() {
         let lab = Lab::new().await;
         let (host, successor) = (
             lab.host(),
-            lab.host_with(|builder| builder.poll_interval(100 * MS, SECOND)),
+            lab.host_with(|builder| {
+                builder.testing(|it| it.poll_interval = Some((100 * MS, SECOND)))
+            }),
         );
         let _guard = acquire(&host).await;
         let sent = Arc::new(Mutex::new(Vec::new()));

@@ -198,7 +198,7 @@ impl Site {
             .clock(self.clock.clone())
             .random_source(RandomSource::seeded(number as u64))
             .lease_duration(self.build.lease)
-            .filled_slots(self.build.slots);
+            .testing(|it| it.filled_slots = Some(self.build.slots));
         let process = match self.build.are_notified {
             true => process.notifier(self.post.notifier()),
             false => process,

@@ -129,11 +129,9 @@ fn a_duration_of_zero_is_refused_wherever_it_is_said() {
         for refused in [
             refusal(|builder| builder.lease_duration(zero)),
             refusal(|builder| builder.heartbeat_interval(zero)),
-            refusal(|builder| builder.join_timeout(zero)),
             refusal(|builder| builder.idle_retention(zero)),
             refusal(|builder| builder.server_clock_allowance(zero)),
             refusal(|builder| builder.request_timeout(zero)),
-            refusal(|builder| builder.poll_interval(zero, SECOND)),
         ] {
             let is_typed = matches!(refused, Invalid::TooShort { value, .. } if value == zero);
             assert!(is_typed, "{refused}");
@@ -159,13 +157,6 @@ fn durations_that_cross_are_refused() {
                 builder
                     .lease_duration(10 * SECOND)
                     .request_timeout(5 * SECOND)
-            }),
-            refusal(|builder| builder.request_timeout(2 * SECOND).join_timeout(3 * SECOND)),
-            refusal(|builder| builder.poll_interval(2 * SECOND, SECOND)),
-            refusal(|builder| {
-                builder
-                    .heartbeat_interval(5 * SECOND)
-                    .poll_interval(SECOND, 6 * SECOND)
             }),
             refusal(|builder| builder.idle_retention(SECOND)),
         ] {
@@ -463,7 +454,9 @@ fn over_http(listener: &TcpListener) -> Host {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let locks = LockClient::builder(http::client(&network, &url));
     // Short, because these tests take real time.
-    let locks = locks.request_timeout(200 * MS).outage_timeout(SECOND);
+    let locks = locks
+        .request_timeout(200 * MS)
+        .testing(|it| it.outage_timeout = Some(SECOND));
     let locks = locks.build().unwrap();
     Host { locks, network }
 }

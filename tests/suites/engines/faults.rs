@@ -29,7 +29,7 @@ async fn three_turns(rig: &Rig, (write, sender): (&'static str, usize), fault: F
     let hosts = [(); 3].map(|()| {
         rig.host_with(|builder| {
             let builder = builder.successor_slots(1).request_timeout(SECOND);
-            builder.join_timeout(5 * SECOND / 2)
+            builder.testing(|it| it.join_timeout = Some(5 * SECOND / 2))
         })
     });
     // The first turn creates the lock.

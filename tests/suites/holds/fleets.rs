@@ -40,7 +40,9 @@ const FLEETS: [Fleet; 6] = [
         lease: SECOND,
         timeout: Duration::from_millis(166),
         set: |builder| {
-            let builder = builder.lease_duration(SECOND).join_timeout(SECOND);
+            let builder = builder
+                .lease_duration(SECOND)
+                .testing(|it| it.join_timeout = Some(SECOND));
             builder.server_clock_allowance(Duration::from_millis(2007))
         },
     },

@@ -492,7 +492,11 @@ fn a_waiter_from_far_back_that_is_promoted_while_it_asks_for_a_shorter_lease_kee
                 28.. => (2 * MS, SECOND),
                 _ => sized((10 * SECOND, 10 * SECOND), (2 * MS, SECOND)),
             };
-            lab.host_with(|builder| builder.successor_slots(2).poll_interval(shortest, longest))
+            lab.host_with(|builder| {
+                builder
+                    .successor_slots(2)
+                    .testing(|it| it.poll_interval = Some((shortest, longest)))
+            })
         };
         let hosts: Vec<_> = (0..30).map(host).collect();
         let (first, [others @ .., far, newcomer]) = hosts.split_first().unwrap() else {

@@ -85,7 +85,7 @@ pub(crate) async fn play(
                 builder
                     .successor_slots(1)
                     .lease_duration(LEASE)
-                    .poll_interval(SECOND / 10, SECOND)
+                    .testing(|it| it.poll_interval = Some((SECOND / 10, SECOND)))
             })
         })
         .collect();

@@ -223,7 +223,7 @@ fn a_wrong_endpoint_ends_a_call_when_its_time_is_over_or_that_of_an_outage() {
             (lab.host(), RecordWait::NoWait, 1),
             (lab.host(), RecordWait::Timeout(20 * SECOND), 20),
             (
-                lab.host_with(|builder| builder.outage_timeout(5 * SECOND)),
+                lab.host_with(|builder| builder.testing(|it| it.outage_timeout = Some(5 * SECOND))),
                 RecordWait::Infinite,
                 5,
             ),

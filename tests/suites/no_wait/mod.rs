@@ -458,7 +458,7 @@ fn a_free_lock_whose_queue_has_left_is_entered_at_once_whatever_the_bounds_of_po
             let host = lab.host_with(|builder| {
                 builder
                     .successor_slots(1)
-                    .poll_interval(shortest, 10 * SECOND)
+                    .testing(|it| it.poll_interval = Some((shortest, 10 * SECOND)))
             });
             let started = Instant::now();
             let guard = acquire(&host).await;
@@ -475,7 +475,9 @@ fn one_who_died_on_the_way_to_a_free_lock_costs_the_join_timeout() {
             let lab = Lab::new().await;
             acquire(&lab.host()).await.release().await.unwrap();
             draw_and_die(&lab, 1).await;
-            let host = lab.host_with(|builder| builder.poll_interval(shortest, 10 * SECOND));
+            let host = lab.host_with(|builder| {
+                builder.testing(|it| it.poll_interval = Some((shortest, 10 * SECOND)))
+            });
             let started = Instant::now();
             let guard = acquire(&host).await;
             // The join timeout, or the poll after it.

@@ -184,7 +184,9 @@ fn behind_a_gap(grace: Duration) -> (u64, Duration) {
         let request = grace * 2 / 5;
         let dies = lab.host_with(|builder| {
             let builder = builder.successor_slots(1).lease_duration(request * 15);
-            builder.request_timeout(request).join_timeout(grace)
+            builder
+                .request_timeout(request)
+                .testing(|it| it.join_timeout = Some(grace))
         });
         let is_dead = Arc::new(AtomicBool::new(false));
         let _ = dies.network.clone().script(move |request| {
@@ -418,7 +420,7 @@ async fn a_waiter_dies_far_back(slots: usize, before: usize, dies_after: usize) 
     let process = || {
         distant_with(&lab, |builder| {
             let builder = builder.successor_slots(slots);
-            builder.poll_interval(sized(SECOND / 2, SECOND / 500), SECOND)
+            builder.testing(|it| it.poll_interval = Some((sized(SECOND / 2, SECOND / 500), SECOND)))
         })
     };
     let holder = process();

@@ -118,7 +118,8 @@ fn custom_refresh_period() {
         virtual_time(async move {
             let lab = Lab::new().await;
             let _guard = acquire(&lab.host()).await;
-            let host = lab.host_with(|builder| builder.poll_interval(least, most));
+            let host = lab
+                .host_with(|builder| builder.testing(|it| it.poll_interval = Some((least, most))));
             let waiting = waits(&lab, &host).await;
             let before = host.network.counts().requests();
             lab.wait(60 * SECOND).await;

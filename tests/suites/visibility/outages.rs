@@ -170,8 +170,13 @@ fn who_does_not_wait_is_told_what_the_outage_is_of_after_a_few_attempts() {
 fn an_outage_time_out_ends_a_call_before_and_after_it_has_a_place() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let host =
-            || lab.host_with(|builder| builder.successor_slots(1).outage_timeout(30 * SECOND));
+        let host = || {
+            lab.host_with(|builder| {
+                builder
+                    .successor_slots(1)
+                    .testing(|it| it.outage_timeout = Some(30 * SECOND))
+            })
+        };
         let (holder, successor, row, late) = (lab.host(), host(), host(), host());
         let guard = acquire(&holder).await;
         let mut asked = Vec::new();
@@ -207,7 +212,13 @@ fn an_outage_time_out_is_kept_within_one_request_time_out_though_nothing_is_answ
         virtual_time(async {
             let most = SECOND / 4 * quarters;
             let lab = Lab::new().await;
-            let host = || lab.host_with(|builder| builder.successor_slots(1).outage_timeout(most));
+            let host = || {
+                lab.host_with(|builder| {
+                    builder
+                        .successor_slots(1)
+                        .testing(|it| it.outage_timeout = Some(most))
+                })
+            };
             let (successor, row, late) = (host(), host(), host());
             let guard = acquire(&lab.host()).await;
             let mut asked = vec![ends(&successor)];
@@ -263,7 +274,8 @@ fn an_answer_that_keeps_a_call_is_told_once_after_some_seconds_and_ends_no_call(
     for (fault, kind, words) in ANSWERED {
         virtual_time(async {
             let lab = Lab::new().await;
-            let host = lab.host_with(|builder| builder.outage_timeout(SECOND));
+            let host =
+                lab.host_with(|builder| builder.testing(|it| it.outage_timeout = Some(SECOND)));
             let _ = host.network.clone().script(move |_| Some(fault.clone()));
             let (lock, told) = told_by(&host);
             let asked = asks(lock, RecordWait::Infinite);
