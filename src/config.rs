@@ -19,6 +19,7 @@ pub(crate) struct Settings {
     pub(crate) namespace: String,
     pub(crate) owner: Option<String>,
     pub(crate) lease: Duration,
+    pub(crate) safety_margin: Duration,
     pub(crate) heartbeat: Option<Duration>,
     pub(crate) successor_slots: usize,
     pub(crate) idle_retention: Duration,
@@ -96,6 +97,7 @@ impl Default for Settings {
             namespace: "fairlock".into(),
             owner: None,
             lease: Duration::from_secs(30),
+            safety_margin: Duration::ZERO,
             heartbeat: None,
             successor_slots: MAX_SLOTS,
             idle_retention: 7 * DAY,
@@ -118,7 +120,10 @@ pub(crate) struct Config {
     pub(crate) names: Names,
     pub(crate) namespace: Arc<str>,
     pub(crate) owner: String,
+    /// The lease in which an owner believes: the lease in the table less the safety margin.
     pub(crate) lease: Duration,
+    /// By how much an owner stops believing before the lease in the table ends.
+    pub(crate) safety_margin: Duration,
     pub(crate) heartbeat: Duration,
     /// How many successors the lock item has room for.
     pub(crate) successor_slots: usize,
@@ -171,12 +176,10 @@ impl TryFrom<Settings> for Config {
     type Error = Invalid;
 
     fn try_from(said: Settings) -> Result<Self, Invalid> {
-        let request_timeout = said
-            .request_timeout
-            .unwrap_or((said.lease / 6).min(2 * SECOND));
-        let heartbeat = said
-            .heartbeat
-            .unwrap_or((said.lease / 3).min(MAX_HEARTBEAT));
+        at_most("lease", said.lease, "one day", DAY)?;
+        let lease = said.lease.saturating_sub(said.safety_margin);
+        let request_timeout = said.request_timeout.unwrap_or((lease / 6).min(2 * SECOND));
+        let heartbeat = said.heartbeat.unwrap_or((lease / 3).min(MAX_HEARTBEAT));
         let longest_join = (request_timeout.saturating_mul(5) / 2).max(5 * SECOND);
         let filled_slots = FILLED_SLOTS.min(said.successor_slots);
         let min_poll_interval = MIN_POLL.min(heartbeat);
@@ -190,7 +193,8 @@ impl TryFrom<Settings> for Config {
             names: said.names,
             namespace: said.namespace.into(),
             owner: said.owner.unwrap_or_else(owner::default),
-            lease: said.lease,
+            lease,
+            safety_margin: said.safety_margin,
             heartbeat,
             successor_slots: said.successor_slots,
             filled_slots: said.testing.filled_slots.unwrap_or(filled_slots),
@@ -295,13 +299,16 @@ impl Config {
 
     /// Checks that a renewal may time out once and be sent again, and still arrive before its owner stops trusting the lease.
     fn check_lease(&self) -> Result<(), Invalid> {
+        let setting = match self.safety_margin.is_zero() {
+            true => "lease",
+            false => "lease less its safety margin",
+        };
         at_least(
-            "lease",
+            setting,
             self.lease,
             "the shortest that can be kept",
             MIN_LEASE,
         )?;
-        at_most("lease", self.lease, "one day", DAY)?;
         let fresh = "every renewal needs a fresh date";
         at_most("heartbeat", self.heartbeat, fresh, MAX_HEARTBEAT)?;
         check_span("request time-out", self.request_timeout)?;
@@ -333,7 +340,8 @@ impl Config {
             DAY,
         )?;
         // An item stays for half of the retention at the least, whenever a lease begins on it.
-        let (bound, least) = ("twice the lease", self.lease.saturating_mul(2));
+        let in_table = self.lease + self.safety_margin;
+        let (bound, least) = ("twice the lease", in_table.saturating_mul(2));
         at_least("idle retention", self.idle_retention, bound, least)
     }
 

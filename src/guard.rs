@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use crate::client_state::{ClientHandle, Holding, Released, STANDSTILL};
 use crate::error::{Closed, Error, LockLost, LossReason};
 use crate::events::{self, HoldEvent};
-use crate::hold::{self, GraceAfterLoss, Hold};
+use crate::hold::{self, Departure, Hold};
 use crate::lock_item_writer::Ended;
 use crate::place_id::PlaceId;
 use crate::state::YieldRequest;
@@ -422,9 +422,9 @@ async fn ended(
     let lost = lost.or_else(|| hold.ended_late());
     let started = inner.store.now();
     if let Some(reason) = &lost
-        && hold.grace_after_loss() != GraceAfterLoss::None
+        && hold.departure() != Departure::Release
     {
-        // No release is sent before the grace is over.
+        // No release is sent before the margin is over.
         return Err(hold.lost_by(reason.clone()).into());
     }
     // Nothing renews the hold from here on.

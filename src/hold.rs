@@ -25,7 +25,7 @@ use fairlock_protocol::ticket::Ticket;
 
 mod deadline;
 
-pub(crate) use deadline::GraceAfterLoss;
+pub(crate) use deadline::Departure;
 
 /// The status of a hold. It is lost at most once, and a lost hold never comes back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(crate) struct Hold {
     /// The newest ticket of the place, at which callers take their turns one after the other.
     newest: Ticket,
     clock: Clock,
-    /// The lease in the table on which the hold relies. Less the grace, it is the owner's.
+    /// The lease in the table on which the hold relies. Less the safety margin, it is the owner's.
     lease: Duration,
     bounds: HoldBounds,
     /// Taken by the call, or the task, that gives permits back.
@@ -149,7 +149,7 @@ static HELD: Mutex<BTreeMap<(Nonce, Ticket), usize>> = Mutex::new(BTreeMap::new(
 
 impl Hold {
     /// The hold with `ticket` that `entry` shows, which is this client's own at its place. The hold lasts no longer than the entry's lease
-    /// less its grace, and no longer than this client's own lease. The next renewal writes the client's own lease and the grace, and other
+    /// less its safety margin, and no longer than this client's own lease. The next renewal writes the client's lease, and other
     /// clients judge by it from then on.
     pub(crate) fn new(
         name: LockName,
@@ -249,7 +249,7 @@ impl Hold {
     }
 
     fn until_danger(&self) -> Duration {
-        let lease = self.lease.saturating_sub(self.attempt.grace());
+        let lease = self.lease.saturating_sub(self.attempt.margin());
         lease::until_danger(lease, self.remaining())
     }
 

@@ -1,4 +1,4 @@
-//! How long a hold lasts at least and at most, and for how much longer it keeps others waiting if it is lost.
+//! How long a hold lasts at least and at most.
 
 use std::time::Duration;
 
@@ -9,12 +9,11 @@ use fairlock_protocol::lease;
 /// A lease that ends with a bound of the hold lasts longer by this share of the client's lease. In that time a live client releases.
 const TO_RELEASE: u32 = 10;
 
-/// How long a hold lasts at least and at most, counted from its grant, and for how much longer others wait for a hold that is lost.
+/// How long a hold lasts at least and at most, counted from its grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HoldBounds {
     pub(crate) min: Option<Duration>,
     pub(crate) max: Option<Duration>,
-    pub(crate) grace: Option<Duration>,
     /// The caller takes other locks too. `min` and `max` count from when it has all of them.
     pub(crate) begin_with_all: bool,
 }
@@ -24,15 +23,9 @@ impl HoldBounds {
         self == HoldBounds::default()
     }
 
-    pub(crate) fn grace(self) -> Duration {
-        self.grace.unwrap_or_default()
-    }
-
-    /// Refuses bounds that no hold could keep, where holds have this lease, and an idle lock stays in the table for `retention`.
-    pub(crate) fn check(self, lease: Duration, retention: Duration) -> Result<(), Invalid> {
-        let HoldBounds {
-            min, max, grace, ..
-        } = self;
+    /// Refuses bounds that no hold could keep, where an idle lock stays in the table for `retention`.
+    pub(crate) fn check(self, retention: Duration) -> Result<(), Invalid> {
+        let HoldBounds { min, max, .. } = self;
         if let Some(min) = min {
             config::check_span("min_hold", min)?;
             // TTL must not delete an item whose lease still lasts.
@@ -42,12 +35,6 @@ impl HoldBounds {
         if let Some(max) = max {
             config::check_span("max_hold", max)?;
             config::at_least("max_hold", max, "min_hold", min.unwrap_or_default())?;
-        }
-        if let Some(grace) = grace {
-            config::check_span("grace_after_loss", grace)?;
-            let bound = "half of the idle retention less the lease";
-            let most = (retention / 2).saturating_sub(lease);
-            config::at_most("grace_after_loss", grace, bound, most)?;
         }
         Ok(())
     }
@@ -103,29 +90,8 @@ mod tests {
             (Some(3), Some(2), false),
             (Some(43_201), None, false),
         ] {
-            let checked = bounds(min, max).check(30 * SECOND, day);
+            let checked = bounds(min, max).check(day);
             assert_eq!(checked.is_ok(), fits, "{min:?} {max:?}");
-        }
-    }
-
-    #[test]
-    fn a_grace_that_no_timer_counts_or_that_outlasts_the_item_is_refused() {
-        let day = 86_400 * SECOND;
-        for (grace, fits) in [
-            (Duration::ZERO, false),
-            (Duration::from_micros(999), false),
-            (Duration::from_millis(1), true),
-            (43_170 * SECOND, true),
-            (43_171 * SECOND, false),
-            (Duration::MAX, false),
-        ] {
-            let bounds = HoldBounds {
-                grace: Some(grace),
-                ..HoldBounds::default()
-            };
-            let checked = bounds.check(30 * SECOND, day);
-            assert_eq!(checked.is_ok(), fits, "{grace:?}");
-            assert!(!bounds.is_unbounded());
         }
     }
 
@@ -143,7 +109,7 @@ mod tests {
             max: Some(Duration::MAX),
             ..HoldBounds::default()
         };
-        assert_eq!(endless.check(lease, 86_400 * SECOND), Ok(()));
+        assert_eq!(endless.check(86_400 * SECOND), Ok(()));
         assert_eq!(endless.lease(lease), lease);
         assert_eq!(bounds(Some(60), None).lease(lease), lease);
         let hour = 3_600 * SECOND;

@@ -431,7 +431,7 @@ impl FairLock {
             return Err(Invalid::ZeroWaiters);
         }
         let config = self.inner.store.config();
-        self.bounds.check(config.lease, config.idle_retention)?;
+        self.bounds.check(config.idle_retention)?;
         check_attributes(&self.attributes)
     }
 

@@ -218,7 +218,7 @@ impl LockItemWriter<'_> {
         Asked::Taken(Taken {
             ticket,
             beats: RenewalHistory::taken(first_sent, self.store.config().lease)
-                .with_grace(attempt.grace()),
+                .with_margin(attempt.margin()),
             answer,
         })
     }

@@ -33,7 +33,7 @@ pub(crate) async fn join(
     };
     Ok(match row.state {
         RowState::Waiting(entry) if entry.nonce == attempt.nonce => JoinOutcome::Waiting(
-            RenewalHistory::taken(first_sent, store.config().lease).with_grace(attempt.grace()),
+            RenewalHistory::taken(first_sent, store.config().lease).with_margin(attempt.margin()),
             Box::new(entry),
         ),
         RowState::Waiting(_) | RowState::Void(_) => JoinOutcome::TooSlow,

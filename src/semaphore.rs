@@ -201,22 +201,6 @@ impl Semaphore {
         self
     }
 
-    /// Keeps others waiting for longer if permits that are taken through the returned handle are lost, as [`FairLock::grace_after_loss`] does.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # async fn call(exports: fairlock::Semaphore) -> Result<(), fairlock::Error> {
-    /// // An export that its process no longer watches ends within a minute.
-    /// let exports = exports.grace_after_loss(std::time::Duration::from_secs(60));
-    /// exports.acquire(fairlock::RecordWait::Infinite).await?.release().await
-    /// # }
-    /// ```
-    pub fn grace_after_loss(mut self, grace: Duration) -> Semaphore {
-        self.lock = self.lock.grace_after_loss(grace);
-        self
-    }
-
     /// Waits for this call's turn and takes one permit. A single request if a permit is left and no caller waits.
     ///
     /// Waits, fairness, cancel safety and errors are those of [`FairLock::acquire`], except that callers of one client form no

@@ -2,8 +2,8 @@
 //! its lease.
 
 mod driver;
-mod grace;
 mod grant;
+mod lapse;
 mod leaving;
 mod long_wait;
 mod outage;
@@ -272,7 +272,7 @@ impl Acquisition {
         let attempt = self.inner.notified_attempt(tickets, permits);
         attempt
             .described(&self.claim.attributes)
-            .graced(self.claim.bounds.grace())
+            .with_margin(self.store().config().safety_margin)
     }
 
     /// What a lock item shows to a place that has not asked for the lock yet. Slots that the queue does not fill are for others.

@@ -34,8 +34,8 @@ impl Acquisition {
                 hold: Arc::clone(hold),
             }
         };
-        // Its caller's work is over, so nobody waits for a grace.
-        let attempt = hold.attempt.again().graced(Duration::ZERO);
+        // Its caller's work is over, so no margin is due.
+        let attempt = hold.attempt.again().with_margin(Duration::ZERO);
         let renew = || {
             let (footing, owed) = (hold.footing(), hold.owed());
             inner.store.keep_on(&hold.name, &attempt, footing, owed)

@@ -100,11 +100,11 @@ impl Acquisition {
 
     /// Ends the last hold of the place:
     ///
-    /// - A hold that was lost with a grace is kept in the table until the grace is over.
+    /// - A hold that was lost at its local deadline is kept in the table until its safety margin is over.
     /// - A hold that its caller made a lease gets its last write, and stays in the table.
     /// - A hold that was released before its shortest time is kept for the rest of it.
     /// - The task releases every other hold, and those that it kept for a while. It leaves a hold to its lease if that lease includes the
-    ///   grace, if the last renewal failed, or if the client is shut down meanwhile.
+    ///   margin, if the last renewal failed, or if the client is shut down meanwhile.
     ///
     /// All of these are boxed, so that the task does not reserve memory for them all the time.
     async fn finish(
@@ -113,7 +113,7 @@ impl Acquisition {
         mut caller: Option<GiveBack>,
         mut deadline: Moment,
     ) -> Done {
-        deadline = match Box::pin(self.keeps_for_grace(hold, &mut caller, deadline)).await {
+        deadline = match Box::pin(self.keeps_for_margin(hold, &mut caller, deadline)).await {
             Ok(until) => until,
             Err(done) => return done,
         };

@@ -142,6 +142,31 @@ impl LockClientBuilder {
         self
     }
 
+    /// Sets how long before its lease ends a hold of this client counts as lost, in `remaining`, `lost` and all else that a holder is told.
+    /// Default: none beyond the 2 % by which clocks may differ.
+    ///
+    /// Meant for resources that cannot compare [fencing tokens](crate::Fence): what the holder sent last has this time to arrive before
+    /// another caller gets the lock. A hold that ended at its local deadline, with [`LossReason::Expired`](crate::LossReason::Expired),
+    /// [`LossReason::Unreachable`](crate::LossReason::Unreachable) or [`LossReason::MaxHold`](crate::LossReason::MaxHold), is not released
+    /// before the margin is over, whatever becomes of its guard. All that ends a hold on purpose hands the lock over at once, as ever.
+    ///
+    /// Heartbeat and request time-outs must fit into the lease less the margin. The margin does not protect from what arrives later still,
+    /// so fence wherever the resource can.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
+    /// // Believes for 30 s, and others wait for 40 s.
+    /// builder.lease_duration(Duration::from_secs(40)).safety_margin(Duration::from_secs(10))
+    /// # }
+    /// ```
+    pub fn safety_margin(mut self, margin: Duration) -> Self {
+        self.settings.safety_margin = margin;
+        self
+    }
+
     /// Sets the time between two renewals of a lease, at most four minutes. Default: a third of the lease, or four minutes
     /// if that is less.
     ///

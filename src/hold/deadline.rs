@@ -12,13 +12,13 @@ use fairlock_protocol::moment::Moment;
 
 /// How a hold that has ended leaves the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GraceAfterLoss {
+pub(crate) enum Departure {
     /// By a release, as soon as its guard is given back.
-    None,
+    Release,
     /// By a release at this moment, before which its lease in the table does not end.
-    Until(Moment),
-    /// By the end of its lease in the table, of which the grace is a part.
-    Lease,
+    ReleaseAt(Moment),
+    /// By the end of its lease in the table, of which the safety margin is a part.
+    Lapse,
 }
 
 impl Hold {
@@ -72,9 +72,9 @@ impl Hold {
         self.state.note(|now| now.is_unused = true);
     }
 
-    /// What the grace asks of the client, now that the hold has ended. A hold that ended at its local deadline is not released before its grace
-    /// is over, whatever its guard does: what its caller sent last may still arrive.
-    pub(crate) fn grace_after_loss(&self) -> GraceAfterLoss {
+    /// How the hold leaves the table, now that it has ended. A hold that ended at its local deadline is not released within the safety margin,
+    /// whatever its guard does: what its caller sent last may still arrive.
+    pub(crate) fn departure(&self) -> Departure {
         let (status, is_unused, is_late) = self
             .state
             .read(|now| (now.status.clone(), now.is_unused, now.is_late));
@@ -83,17 +83,16 @@ impl Hold {
             HoldStatus::Released if is_late => Some(self.expiry_reason()),
             HoldStatus::Held | HoldStatus::Released => None,
         };
-        match (self.bounds.grace.filter(|_| !is_unused), loss) {
-            (Some(grace), Some(LossReason::MaxHold { .. })) => {
+        let margin = self.attempt.margin();
+        match loss.filter(|_| !is_unused && !margin.is_zero()) {
+            Some(LossReason::MaxHold { .. }) => {
                 let limit = self.limit().unwrap_or(self.begun);
                 // This client's clock may run fast.
-                GraceAfterLoss::Until(limit + lease::believed_for(grace))
+                Departure::ReleaseAt(limit + lease::believed_for(margin))
             }
-            (Some(_), Some(LossReason::Expired | LossReason::Unreachable { .. })) => {
-                GraceAfterLoss::Lease
-            }
-            // There is no grace, or the hold was ended on purpose.
-            _ => GraceAfterLoss::None,
+            Some(LossReason::Expired | LossReason::Unreachable { .. }) => Departure::Lapse,
+            // There is no margin, or the hold was ended on purpose.
+            _ => Departure::Release,
         }
     }
 
@@ -129,7 +128,7 @@ impl Hold {
         self.state.read(|now| {
             let until = now.beats.believed_until(now.beat, now.lease);
             let outlasts = limit.is_some_and(|limit| until.is_some_and(|until| limit <= until));
-            let asked = now.lease.saturating_sub(self.attempt.grace());
+            let asked = now.lease.saturating_sub(self.attempt.margin());
             let heartbeat = match asked < store.config().lease && !outlasts {
                 // The lease was cut short to end with the hold, and still ends too early: it came late.
                 true => store.heartbeat(now.is_dated).min(asked / 3),

@@ -26,7 +26,7 @@ impl LockGuard {
     /// the ticket of the lease. A name that another lease of this lock has makes it open which of the two is found by it.
     ///
     /// A transaction with a [check](Self::check_item), or a write of [data](Self::set_data), that had no answer before may still be applied
-    /// under the lease. A [grace](crate::FairLock::grace_after_loss) does not apply to the lease. The [place id](Self::place_id) of the
+    /// under the lease. A [safety margin](crate::LockClientBuilder::safety_margin) does not apply to the lease. The [place id](Self::place_id) of the
     /// guard does not end it: [`give_up`](crate::LockClient::give_up) leaves it alone.
     ///
     /// # Errors

@@ -91,51 +91,6 @@ impl FairLock {
         self
     }
 
-    /// Keeps others waiting for longer after a loss of a hold through the returned handle. If its process dies or is cut off, other callers get
-    /// the lock no earlier than `grace` after the lease has ended. Meant for resources that cannot compare [fencing tokens](crate::Fence): what
-    /// the lost holder sent last has this time to arrive.
-    ///
-    /// The lease that the entry shows to others is longer by `grace` from its first write on. The holder believes in its own
-    /// [lease](crate::LockClientBuilder::lease_duration) alone, and its heartbeats are as frequent as ever.
-    ///
-    /// The grace follows a hold that ended at its local deadline, with [`LossReason::Expired`](crate::LossReason::Expired),
-    /// [`LossReason::Unreachable`](crate::LossReason::Unreachable) or [`LossReason::MaxHold`](crate::LossReason::MaxHold). Nothing that is done
-    /// with the guard shortens it then, neither a release nor a drop: the caller may have sent something before it learned of the loss. All
-    /// that ends a hold on purpose hands the lock over at once, as ever: a release in time, a shutdown that
-    /// [releases](crate::HeldLocks::Release), [`break_hold`](crate::LockClient::break_hold) of an operator, and
-    /// [`give_up`](crate::LockClient::give_up).
-    ///
-    /// # Limitations
-    ///
-    /// The grace does not protect from what arrives later still, so fence wherever the resource can. A waiter that dies in the queue is passed
-    /// later by `grace` too, because its place may come to hold the lock while it is dead. A call with a grace joins no batch with other callers
-    /// of this client: see [`acquire`](Self::acquire).
-    ///
-    /// # Errors
-    ///
-    /// Calls of the handle return [`Error::Invalid`] if `grace` is shorter than a millisecond, or longer than half of the
-    /// [idle retention](crate::LockClientBuilder::idle_retention) less the lease.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # async fn turn(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
-    /// use std::time::Duration;
-    /// use fairlock::RecordWait;
-    ///
-    /// // A request to the device takes 15 s at most, and the device knows no tokens.
-    /// let lock = lock.grace_after_loss(Duration::from_secs(15));
-    /// let guard = lock.acquire(RecordWait::Infinite).await?;
-    /// guard.release().await // hands over at once
-    /// # }
-    /// ```
-    ///
-    /// [`Error::Invalid`]: crate::Error::Invalid
-    pub fn grace_after_loss(mut self, grace: Duration) -> FairLock {
-        self.bounds.grace = Some(grace);
-        self
-    }
-
     /// Lets the times of the returned handle's holds begin when their caller has all of the locks that it takes together.
     pub(crate) fn begins_with_all(mut self) -> FairLock {
         self.bounds.begin_with_all = true;

@@ -210,21 +210,6 @@ impl MultiLock {
         self.each(|lock| lock.min_hold(least).begins_with_all())
     }
 
-    /// Keeps others waiting for longer if one of the locks is lost, as [`FairLock::grace_after_loss`] does. A call that loses a lock while it
-    /// waits for the next one gives that lock back at once: no work has begun under it.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # async fn transfer(accounts: fairlock::MultiLock) -> Result<(), fairlock::Error> {
-    /// let accounts = accounts.grace_after_loss(std::time::Duration::from_secs(15));
-    /// accounts.acquire(fairlock::RecordWait::Infinite).await?.release().await
-    /// # }
-    /// ```
-    pub fn grace_after_loss(self, grace: Duration) -> MultiLock {
-        self.each(|lock| lock.grace_after_loss(grace))
-    }
-
     /// Returns a handle whose calls read each lock once before they write to it, as [`FairLock::read_first`] does.
     ///
     /// # Examples

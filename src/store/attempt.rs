@@ -23,8 +23,8 @@ pub(crate) struct Attempt {
     pub(super) attributes: Attributes,
     /// The caller's id for a lease and the time for which it takes its place. `None` if it takes the client's own lease duration.
     pub(super) lasting: Option<(String, Duration)>,
-    /// How much longer than for its owner's lease others are to wait, if the owner is lost.
-    grace: Duration,
+    /// By how much its owner stops believing before the lease in its entry ends.
+    margin: Duration,
     /// A request of this attempt got no answer, so its nonce may turn up in the table at any later time.
     in_doubt: AtomicBool,
     /// How many renewals were sent, by all callers that have its place.
@@ -41,7 +41,7 @@ impl Attempt {
             permits,
             attributes: Attributes::default(),
             lasting: None,
-            grace: Duration::ZERO,
+            margin: Duration::ZERO,
             in_doubt: AtomicBool::new(false),
             renewals: Arc::default(),
             registration: None,
@@ -68,23 +68,23 @@ impl Attempt {
         &self.attributes
     }
 
-    /// The attempt of a caller whose loss is to keep others waiting for this much longer.
-    pub(crate) fn graced(self, grace: Duration) -> Self {
-        Attempt { grace, ..self }
+    /// The attempt of a client with this safety margin.
+    pub(crate) fn with_margin(self, margin: Duration) -> Self {
+        Attempt { margin, ..self }
     }
 
-    pub(crate) fn grace(&self) -> Duration {
-        self.grace
+    pub(crate) fn margin(&self) -> Duration {
+        self.margin
     }
 
     /// The lease that its entry shows to others, where its owner believes in `lease`.
     pub(crate) fn in_table(&self, lease: Duration) -> Duration {
-        lease.saturating_add(self.grace)
+        lease.saturating_add(self.margin)
     }
 
     /// The lease in which its owner believes, where its entry shows `lease` to others.
     pub(crate) fn believed_in(&self, lease: Duration) -> Duration {
-        lease.saturating_sub(self.grace)
+        lease.saturating_sub(self.margin)
     }
 
     /// The attempt to which a late entry belongs: more copies of its request may be under way.
@@ -108,7 +108,7 @@ impl Attempt {
             permits: self.permits,
             attributes: self.attributes.clone(),
             lasting: self.lasting.clone(),
-            grace: self.grace,
+            margin: self.margin,
             in_doubt: AtomicBool::new(self.is_in_doubt()),
             renewals: Arc::clone(&self.renewals),
             registration: self.registration.clone(),

@@ -1,4 +1,4 @@
-//! How long a caller wants its holds to last, and for how much longer others wait if it loses them.
+//! How long a caller wants its holds to last, and the safety margin of its client.
 
 use std::time::Duration;
 
@@ -11,19 +11,20 @@ use crate::plan::HostPlan;
 pub(crate) struct Bounds {
     pub(crate) min: Option<Duration>,
     pub(crate) max: Option<Duration>,
-    pub(crate) grace: Option<Duration>,
+    /// Its client's: callers do not ask for it.
+    pub(crate) margin: Option<Duration>,
 }
 
 impl Bounds {
-    /// Half of the callers bound their holds. The longest shortest time and the longest grace are one lease each.
+    /// Half of the callers bound their holds. The longest shortest time is one lease.
     pub(crate) fn draw(host: &HostPlan, rng: &mut Rng) -> Bounds {
         let share = |rng: &mut Rng| host.lease.mul_f64(0.05 + rng.f64() * 0.95);
-        let mut bounds = Bounds::default();
+        let mut bounds = Bounds {
+            margin: Some(host.margin).filter(|margin| !margin.is_zero()),
+            ..Bounds::default()
+        };
         if rng.bool() {
             return bounds;
-        }
-        if rng.bool() {
-            bounds.grace = Some(share(rng));
         }
         if rng.u8(0..4) == 0 {
             bounds.min = Some(share(rng));
@@ -34,8 +35,9 @@ impl Bounds {
         bounds
     }
 
+    /// A call without bounds of its own joins a batch.
     pub(crate) fn is_none(&self) -> bool {
-        *self == Bounds::default()
+        self.min.is_none() && self.max.is_none()
     }
 
     pub(crate) fn of_lock(self, mut lock: FairLock) -> FairLock {
@@ -45,10 +47,7 @@ impl Bounds {
         if let Some(max) = self.max {
             lock = lock.max_hold(max);
         }
-        match self.grace {
-            Some(grace) => lock.grace_after_loss(grace),
-            None => lock,
-        }
+        lock
     }
 
     pub(crate) fn of_permits(self, mut lock: Semaphore) -> Semaphore {
@@ -58,9 +57,6 @@ impl Bounds {
         if let Some(max) = self.max {
             lock = lock.max_hold(max);
         }
-        match self.grace {
-            Some(grace) => lock.grace_after_loss(grace),
-            None => lock,
-        }
+        lock
     }
 }

@@ -200,7 +200,7 @@ const MUTATIONS: [(Mutation, &str, u64); 45] = [
     (Mutation::ReleasingIsReleased, "exclusion", 10),
     (Mutation::BoundsForgotten, "holds end in time", 10),
     (Mutation::BoundsForgotten, "short holds last", 10),
-    (Mutation::BoundsForgotten, "a grace after a loss", 20),
+    (Mutation::BoundsForgotten, "a margin after a loss", 20),
     (Mutation::ResizedWithoutRoom, "the queue in order", 10),
     (Mutation::NoticesOfOthers, "told what was done", 20),
 ];
@@ -208,7 +208,7 @@ const MUTATIONS: [(Mutation, &str, u64); 45] = [
 /// The planted mistakes that an oracle does not notice in the first seed, and the seed in which it did last time.
 const SEEN: [(Mutation, &str, u64); 21] = [
     (Mutation::AnswersBehind, "exclusion", 1),
-    (Mutation::BoundsForgotten, "a grace after a loss", 3),
+    (Mutation::BoundsForgotten, "a margin after a loss", 3),
     (Mutation::BoundsForgotten, "short holds last", 1),
     (Mutation::ConfirmedIsRenewed, "progress", 7),
     (Mutation::ConnectionsUnknown, "exclusion", 2),

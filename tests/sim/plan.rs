@@ -101,6 +101,8 @@ pub(crate) struct HostPlan {
     pub(crate) rate: f64,
     /// How much longer than its lease it takes an entry for alive by the server clock.
     pub(crate) allowance: Duration,
+    /// By how much its client stops believing before a lease ends, in plans with bounds. `lease` is what it believes in.
+    pub(crate) margin: Duration,
     /// How long its calls without a time limit tolerate an outage.
     pub(crate) outage_timeout: Option<Duration>,
 }
@@ -185,13 +187,28 @@ impl Plan {
         plan
     }
 
-    /// In one of three seeds callers bound their holds, in one of three there is an operator, and in one of three wall clocks are set. Drawn apart, as `notifies` is.
+    /// In one of three seeds callers bound their holds, and half of the clients have a safety margin. In one of three there is an operator,
+    /// and in one of three wall clocks are set. Drawn apart, as `notifies` is.
     fn set_claims(&mut self) {
         let mut rng = Rng::with_seed(self.seed.rotate_left(32) ^ 0x00c1_a1a5);
         self.bounds = rng.u8(0..3) == 0;
         self.parts = rng.u8(0..3) == 0;
         self.operates = rng.u8(0..3) == 0;
         self.steps = rng.u8(0..3) == 0;
+        if self.bounds {
+            self.set_margins(&mut rng);
+        }
+    }
+
+    pub(crate) fn set_margins(&mut self, rng: &mut Rng) {
+        for host in &mut self.hosts {
+            let share = 0.05 + rng.f64() * 0.95;
+            host.margin = if rng.bool() {
+                host.lease.mul_f64(share)
+            } else {
+                Duration::ZERO
+            };
+        }
     }
 
     /// How much longer than its lease, or than its caller wants it, a hold is kept at most.
@@ -268,7 +285,7 @@ impl Plan {
     }
 
     pub(crate) fn longest_lease(&self) -> Duration {
-        let leases = self.hosts.iter().map(|host| host.lease);
+        let leases = self.hosts.iter().map(|host| host.lease + host.margin);
         leases.max().unwrap_or_default()
     }
 
@@ -370,6 +387,7 @@ impl HostPlan {
             days_off: 0,
             rate: 0.991 + rng.f64() * 0.018,
             allowance: 10 * SECOND,
+            margin: Duration::ZERO,
             outage_timeout: None,
             crowd: crowds[rng.usize(0..crowds.len())],
         }

@@ -137,7 +137,9 @@ impl Mutation {
             Mutation::BoundsForgotten => {
                 (plan.bounds, plan.leases) = (true, 0);
                 (plan.sharing, plan.long_turns) = (Sharing::None, 2);
-                each(plan, |_, host| host.crowd = 1);
+                each(plan, |_, host| {
+                    (host.crowd, host.margin) = (1, host.lease / 2)
+                });
             }
             Mutation::ResizedWithoutRoom => {
                 (plan.sharing, plan.operates) = (Sharing::Permits(3), true);

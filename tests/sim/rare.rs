@@ -49,7 +49,7 @@ impl Rare {
             Rare::Bounded => &[
                 "hold ended by its longest time",
                 "hold kept for its shortest time",
-                "grace after a loss",
+                "margin after a loss",
             ],
             Rare::Cut => &[
                 "hold lost",
@@ -79,7 +79,7 @@ impl Rare {
             Rare::Bounded => {
                 (plan.bounds, plan.sharing) = (true, Sharing::None);
                 (plan.mischief, plan.long_turns) = (vec![Kind::Freeze, Kind::CutOff], 2);
-                each(plan, |host| host.crowd = 1);
+                each(plan, |host| (host.crowd, host.margin) = (1, host.lease / 2));
             }
             Rare::Cut => {
                 plan.lose_holds();

@@ -63,7 +63,7 @@ fn happened(run: &Run) -> Happened {
         ("notification", run.notifications),
         ("hold ended by its longest time", bounded.ends),
         ("hold kept for its shortest time", bounded.shortest),
-        ("grace after a loss", bounded.graces),
+        ("margin after a loss", bounded.margins),
         (
             "turn",
             count(|event| matches!(event, Event::Granted { .. })),

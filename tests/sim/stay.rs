@@ -56,7 +56,7 @@ impl Stay {
             bounds,
         };
         let stay = Stay::until(world, grant, guard.lost());
-        if !bounds.is_none() {
+        if bounds != Bounds::default() {
             let hold = stay.belief.hold;
             let bounded = Box::new(Bounded { hold, ..bounded });
             world.history.note(Event::Bounded(bounded));

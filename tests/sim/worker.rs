@@ -259,7 +259,7 @@ pub(crate) async fn turn(
             biased;
             _ = guard.lost() => {}
             _ = guard.asked_to_yield(), if heeds => {}
-            () = stays_lost(world, host, &guard), if !bounds.is_none() => {}
+            () = stays_lost(world, host, &guard), if bounds != Bounds::default() => {}
         }
     };
     works(world, host, over, rng).await;

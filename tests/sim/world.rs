@@ -144,6 +144,7 @@ impl World {
             days_off: 0,
             rate: 1.0,
             allowance: self.plan.longest_allowance(),
+            margin: Duration::ZERO,
             outage_timeout: None,
         }
     }
@@ -181,10 +182,12 @@ impl World {
             _ => network.client(),
         };
         let clock = self.clock_of(plan);
+        let margin = self.margin_of(plan);
         let builder = LockClient::builder(client)
             .request_timeout(plan.timeout)
             .testing(|it| it.join_timeout = Some(plan.grace()))
-            .lease_duration(plan.lease)
+            .lease_duration(plan.lease + margin)
+            .safety_margin(margin)
             .successor_slots(plan.successor_slots())
             .testing(|it| it.filled_slots = Some(plan.slots))
             .idle_retention(RETENTION)
@@ -283,6 +286,14 @@ impl World {
         match self.mutation {
             Some(Mutation::ToldLate) => host.plan.timeout,
             _ => Duration::ZERO,
+        }
+    }
+
+    /// The safety margin that the product is told, of that which a host wants.
+    fn margin_of(&self, plan: HostPlan) -> Duration {
+        match self.mutation {
+            Some(Mutation::BoundsForgotten) => Duration::ZERO,
+            _ => plan.margin,
         }
     }
 

@@ -51,7 +51,7 @@ pub struct RenewalHistory {
     /// The lease that the owner asked for last.
     asked: Duration,
     /// By how much the leases in the table are longer than the leases that the owner asks for.
-    grace: Duration,
+    margin: Duration,
 }
 
 /// How many writes are remembered. An owner that is shown a beat from before them has long lost its lease.
@@ -63,15 +63,14 @@ impl RenewalHistory {
         RenewalHistory {
             sent: vec![(0, sent)],
             asked: lease,
-            grace: Duration::ZERO,
+            margin: Duration::ZERO,
         }
     }
 
-    /// The same history of an owner whose entry asks others to wait for longer, by `grace`. The owner itself believes in no more than it would
-    /// without that.
+    /// The same history of an owner that stops believing so much before the lease in its entry ends.
     #[must_use]
-    pub fn with_grace(self, grace: Duration) -> Self {
-        RenewalHistory { grace, ..self }
+    pub fn with_margin(self, margin: Duration) -> Self {
+        RenewalHistory { margin, ..self }
     }
 
     /// Notes that a renewal is about to be sent that asks for this lease. Observers may judge by a shorter lease from the moment the write
@@ -113,10 +112,10 @@ impl RenewalHistory {
             .map(|(_, sent)| *sent)
     }
 
-    /// Until when the owner may believe in a place that shows `beat` and `lease`, by which others judge it: not in the grace, which is a part
+    /// Until when the owner may believe in a place that shows `beat` and `lease`, by which others judge it: not in the margin, which is a part
     /// of that lease. Returns `None` where `established` does.
     pub fn believed_until(&self, beat: u64, lease: Duration) -> Option<Moment> {
-        let lease = believed(lease.saturating_sub(self.grace).min(self.asked));
+        let lease = believed(lease.saturating_sub(self.margin).min(self.asked));
         self.established(beat).map(|sent| sent + lease)
     }
 }
@@ -228,10 +227,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_owner_does_not_believe_in_the_grace_of_its_entry() {
+    fn an_owner_does_not_believe_in_the_margin_of_its_entry() {
         let lease = Duration::from_secs(30);
         let at = Moment::default() + Duration::from_secs(1);
-        let mut beats = RenewalHistory::taken(at, lease).with_grace(4 * lease);
+        let mut beats = RenewalHistory::taken(at, lease).with_margin(4 * lease);
         let until = |beats: &RenewalHistory, shown| beats.believed_until(0, shown);
         assert_eq!(until(&beats, 5 * lease), Some(at + believed(lease)));
         // By a shorter lease in the table others may judge sooner.

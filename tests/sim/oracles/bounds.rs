@@ -1,5 +1,5 @@
 //! A hold ends when its caller's longest time is over. No other caller has the lock beside it before its shortest time is over, or before the
-//! grace after its loss is.
+//! safety margin after its loss is.
 //!
 //! Each of these times is counted by the caller's clock, which may run at another rate. The shortest time is claimed only of a hold whose
 //! release has succeeded. Nothing is claimed of a hold that an operator broke, or whose place another host gave up for a dead one.
@@ -24,15 +24,15 @@ pub(crate) struct Compared {
     pub(crate) ends: u64,
     /// Holds that were released before their shortest time was over.
     pub(crate) shortest: u64,
-    /// Holds with a grace that were lost.
-    pub(crate) graces: u64,
+    /// Holds with a safety margin that were lost.
+    pub(crate) margins: u64,
 }
 
 impl AddAssign for Compared {
     fn add_assign(&mut self, more: Compared) {
         self.ends += more.ends;
         self.shortest += more.shortest;
-        self.graces += more.graces;
+        self.margins += more.margins;
     }
 }
 
@@ -64,14 +64,14 @@ pub(super) fn shortest(plan: &Plan, events: &Events) -> Result<(), String> {
     kept(events, "shortest time", |_| {})
 }
 
-pub(super) fn grace(events: &Events) -> Result<(), String> {
-    kept(events, "grace", |_| {})
+pub(super) fn margin(events: &Events) -> Result<(), String> {
+    kept(events, "margin", |_| {})
 }
 
 pub(crate) fn compared(events: &Events) -> Compared {
     let mut compared = Compared::default();
     let _ = kept(events, "shortest time", |_| compared.shortest += 1);
-    let _ = kept(events, "grace", |_| compared.graces += 1);
+    let _ = kept(events, "margin", |_| compared.margins += 1);
     let mut granted = BTreeMap::new();
     for (at, event) in events {
         match event {
@@ -107,7 +107,7 @@ impl<'a> Kept<'a> {
         let surely = |span: Duration| span.mul_f64(1.0 - 2.0 * DRIFT);
         let until = match (what, how) {
             ("shortest time", End::GivenBack) if is_released => granted + surely(of.bounds.min?),
-            ("grace", End::Lost | End::Crashed) => at + surely(of.bounds.grace?),
+            ("margin", End::Lost | End::Crashed) => at + surely(of.bounds.margin?),
             _ => return None,
         };
         (at < until).then_some(Kept { of, until })
@@ -135,7 +135,7 @@ fn kept<'a>(
         match event {
             Event::Bounded(of) => _ = holds.insert(of.hold, (of, *at, of.share.permits)),
             // Permits that are given back before the shortest time is over are free once it is.
-            Event::Keeps { hold, permits } if what == "grace" => {
+            Event::Keeps { hold, permits } if what == "margin" => {
                 holds.entry(*hold).and_modify(|(.., left)| *left = *permits);
             }
             Event::Ended { hold, how } => {

@@ -50,7 +50,7 @@ pub(crate) fn judge(plan: &Plan, events: &Events) -> Vec<Violation> {
         ("one hold a nonce", newest::check(events)),
         ("holds end in time", bounds::longest(events)),
         ("short holds last", bounds::shortest(plan, events)),
-        ("a grace after a loss", bounds::grace(events)),
+        ("a margin after a loss", bounds::margin(events)),
         ("told what was done", broken::told(events)),
         (
             "progress",

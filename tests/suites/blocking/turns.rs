@@ -309,7 +309,7 @@ fn a_thread_that_would_wait_for_itself_is_refused_at_once() {
     blocking(|| {
         let table = Table::new();
         let (locks, network) = table.host();
-        let lock = lock(&locks).with(|lock| lock.deny_self_wait().grace_after_loss(LONG));
+        let lock = lock(&locks).with(|lock| lock.deny_self_wait());
         let held = lock.acquire(RecordWait::Infinite).unwrap();
         let before = network.counts().requests();
         let refused = lock.acquire(RecordWait::Infinite).map(drop).unwrap_err();

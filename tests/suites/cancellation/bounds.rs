@@ -7,22 +7,22 @@ use Who::Shares;
 const SHORT: Bounds = Bounds {
     min: 5,
     max: 0,
-    grace: 0,
+    margin: 0,
 };
 const LONGEST: Bounds = Bounds {
     min: 0,
     max: 5,
-    grace: 0,
+    margin: 0,
 };
-const GRACE: Bounds = Bounds {
+const MARGIN: Bounds = Bounds {
     min: 0,
     max: 0,
-    grace: 5,
+    margin: 5,
 };
 const ALL_THREE: Bounds = Bounds {
     min: 3,
     max: 5,
-    grace: 4,
+    margin: 4,
 };
 
 /// Requests of holders.
@@ -50,14 +50,14 @@ pub(crate) const BOUNDED: &[Scene] = &[
     scene("releasing before it has lasted too long", "release", &[])
         .act(Act::Release)
         .bounded(LONGEST),
-    scene("renewing with a grace", "renew hold", &[])
+    scene("renewing with a safety margin", "renew hold", &[])
         .act(Act::Hold)
-        .bounded(GRACE),
-    scene("releasing with a grace", "release", &[])
+        .bounded(MARGIN),
+    scene("releasing with a safety margin", "release", &[])
         .act(Act::Release)
-        .bounded(GRACE),
+        .bounded(MARGIN),
     scene(
-        "keeping a short hold of bounds and a grace",
+        "keeping a short hold of bounds and a margin",
         "renew hold",
         &[],
     )
@@ -65,7 +65,7 @@ pub(crate) const BOUNDED: &[Scene] = &[
     .holds(1)
     .bounded(ALL_THREE),
     scene(
-        "releasing what has lasted too long, after its grace",
+        "releasing what has lasted too long, after its margin",
         "release",
         &[],
     )

@@ -102,9 +102,6 @@ async fn asks_within(
     if bounds.max > 0 {
         lock = lock.max_hold(SECOND * bounds.max);
     }
-    if bounds.grace > 0 {
-        lock = lock.grace_after_loss(SECOND * bounds.grace);
-    }
     match permits {
         ALL => lock.acquire(wait).await,
         1 => lock.acquire_shared(wait).await,

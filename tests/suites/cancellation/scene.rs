@@ -35,12 +35,12 @@ pub(crate) struct Scene {
     pub(crate) bounds: Bounds,
 }
 
-/// How long the client wants its hold to last, and for how much longer others wait if it is lost, in seconds. Zero means that it does not say.
+/// How long the client wants its hold to last, and its safety margin, in seconds. Zero means that it does not say.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bounds {
     pub(crate) min: u32,
     pub(crate) max: u32,
-    pub(crate) grace: u32,
+    pub(crate) margin: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +165,7 @@ pub(crate) const fn scene(what: &'static str, verb: &'static str, queue: &'stati
         bounds: Bounds {
             min: 0,
             max: 0,
-            grace: 0,
+            margin: 0,
         },
     }
 }

@@ -88,7 +88,7 @@ impl Cell {
             bounds,
             ..
         } = self.scene;
-        let kept = SECOND * bounds.min.max(bounds.grace);
+        let kept = SECOND * bounds.min.max(bounds.margin);
         kept + match (act, self.client) {
             (Act::Lease(_), Client::Lives | Client::Dies) if is_asked_again => PROMPT,
             (Act::Lease(_), _) | (_, Client::IsOvertaken | Client::Dies) => LEASE + A_LOOK,
@@ -138,7 +138,14 @@ pub(crate) async fn play(cell: Cell) -> Played {
 
 /// A client that gives one slot, and is notified through this box, if there is one.
 pub(crate) fn single(lab: &Lab, box_of_client: Option<PostBox>) -> Host {
+    cautious(lab, box_of_client, 0)
+}
+
+/// The same with a safety margin, in seconds, on top of its lease.
+fn cautious(lab: &Lab, box_of_client: Option<PostBox>, margin: u32) -> Host {
     lab.host_with(|builder| {
+        let margin = SECOND * margin;
+        let builder = builder.lease_duration(LEASE + margin).safety_margin(margin);
         let builder = builder.successor_slots(1);
         match box_of_client {
             Some(notifier) => builder.notifier(notifier),
@@ -153,7 +160,7 @@ impl Stage {
         let post = cell.notifies.then(|| Post::seeded(1));
         let box_of_leaver = post.as_ref().map(Post::notifier);
         let mut stage = Stage {
-            leaver: single(&lab, box_of_leaver.clone()),
+            leaver: cautious(&lab, box_of_leaver.clone(), cell.scene.bounds.margin),
             lab,
             live: VecDeque::new(),
             mortals: Vec::new(),

@@ -32,8 +32,13 @@ impl Claim {
 
     /// How long a hold lasts that is not renewed, or that is not to last for longer.
     pub(crate) fn shortest_hold(&self) -> Duration {
-        self.max_hold
-            .map_or(self.lease, |most| most.min(self.lease))
+        let lease = self.believed();
+        self.max_hold.map_or(lease, |most| most.min(lease))
+    }
+
+    /// The lease in which this process believes.
+    pub(crate) fn believed(&self) -> Duration {
+        self.lease.saturating_sub(self.safety_margin)
     }
 
     /// The names of the locks, as they were given.

@@ -60,10 +60,9 @@ pub(crate) struct Claim {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) min_hold: Option<Duration>,
 
-    /// If the lock is lost because this host fails or is cut off, keep it from others for this much longer: for work whose last request may
-    /// still be under way, on a resource that compares no fencing tokens
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub(crate) grace_after_loss: Option<Duration>,
+    /// Lose the lock this long before its lease ends, so that what was sent last has time to arrive: for resources that compare no fencing tokens
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s", hide_default_value = true)]
+    pub(crate) safety_margin: Duration,
 
     /// Print nothing about the wait
     #[arg(long, short, conflicts_with = "verbose")]

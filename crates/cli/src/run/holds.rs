@@ -38,12 +38,8 @@ impl Asks {
             Some(most) => asks.max_hold(most),
             None => asks,
         };
-        let asks = match claim.min_hold {
+        Ok(match claim.min_hold {
             Some(least) => asks.min_hold(least),
-            None => asks,
-        };
-        Ok(match claim.grace_after_loss {
-            Some(grace) => asks.grace_after_loss(grace),
             None => asks,
         })
     }
@@ -63,15 +59,6 @@ impl Asks {
             Asks::Reader(lock) => Asks::Reader(lock.min_hold(least)),
             Asks::Permits(semaphore, take) => Asks::Permits(semaphore.min_hold(least), take),
             Asks::Several(locks) => Asks::Several(locks.min_hold(least)),
-        }
-    }
-
-    fn grace_after_loss(self, grace: Duration) -> Asks {
-        match self {
-            Asks::Exclusive(lock) => Asks::Exclusive(lock.grace_after_loss(grace)),
-            Asks::Reader(lock) => Asks::Reader(lock.grace_after_loss(grace)),
-            Asks::Permits(permits, take) => Asks::Permits(permits.grace_after_loss(grace), take),
-            Asks::Several(locks) => Asks::Several(locks.grace_after_loss(grace)),
         }
     }
 

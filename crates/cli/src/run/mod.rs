@@ -87,7 +87,7 @@ impl Ended {
 
 /// Checks the options, and returns the time between SIGTERM and SIGKILL.
 fn check(options: &Run) -> Result<Duration, Failure> {
-    let (lease, shortest) = (options.claim.lease, options.claim.shortest_hold());
+    let (lease, shortest) = (options.claim.believed(), options.claim.shortest_hold());
     if options.claim.also.len() >= MOST_LOCKS {
         return Err(Failure::misuse(format!(
             "--also names too many locks: a command holds at most {MOST_LOCKS}"
@@ -288,6 +288,7 @@ async fn client(options: &Run) -> Result<LockClient, Failure> {
     let client = location.client(Purpose::Turn, |builder| {
         let builder = builder
             .lease_duration(options.claim.lease)
+            .safety_margin(options.claim.safety_margin)
             // A process has few locks, so the label is bounded.
             .lock_label(str::to_owned);
         let builder = match notifier {

@@ -1,4 +1,4 @@
-//! `--max-hold`, `--min-hold` and `--grace-after-loss`.
+//! `--max-hold`, `--min-hold` and `--safety-margin`.
 
 use std::time::Instant;
 
@@ -76,9 +76,9 @@ fn bounds_that_cross_are_refused_before_the_command_runs() {
 }
 
 #[test]
-fn a_command_with_a_grace_asks_others_to_wait_for_longer_and_hands_over_at_once_when_it_is_done() {
+fn a_command_with_a_safety_margin_believes_for_less_and_hands_over_at_once_when_it_is_done() {
     let home = home();
-    let flags = ["--grace-after-loss", "5m"];
+    let flags = ["--lease", "5m", "--safety-margin", "4m"];
     let slow = Running::start(
         home.path(),
         &flags,
@@ -86,7 +86,7 @@ fn a_command_with_a_grace_asks_others_to_wait_for_longer_and_hands_over_at_once_
     );
     until("the command", || home.path().join("begun").exists());
     let lease = shown(home.path())["holder"]["lease_ms"].as_u64();
-    assert_eq!(lease, Some(30_000 + 300_000));
+    assert_eq!(lease, Some(300_000));
     std::fs::write(home.path().join("done"), "").expect("a file");
     let (code, _, err) = slow.end();
     assert_eq!(code, 0, "{err}");
@@ -95,11 +95,11 @@ fn a_command_with_a_grace_asks_others_to_wait_for_longer_and_hands_over_at_once_
 }
 
 #[test]
-fn a_grace_that_no_lock_can_keep_is_refused_before_the_command_runs() {
+fn a_margin_that_leaves_no_lease_is_refused_before_the_command_runs() {
     let home = home();
-    // The item of an idle lock stays for half of seven days.
-    let flags = ["--grace-after-loss", "30d"];
-    let refused = run(home.path(), &flags, &["touch", "ran"]);
-    refused.assert_refused(64, &["grace_after_loss"]);
+    for margin in ["30s", "1h", "29950ms"] {
+        let refused = run(home.path(), &["--safety-margin", margin], &["touch", "ran"]);
+        refused.assert_refused(64, &["--lease"]);
+    }
     assert!(!home.path().join("ran").exists());
 }

@@ -1,4 +1,4 @@
-//! A hold that was lost at its local deadline, and whose caller wants others to wait for longer than for its lease.
+//! A hold that was lost at its local deadline, whose client keeps a safety margin.
 
 use std::sync::Arc;
 
@@ -6,26 +6,26 @@ use super::Acquisition;
 use super::turns::{Done, tell};
 use crate::background::Task;
 use crate::client_state::{GiveBack, outcome};
-use crate::hold::{GraceAfterLoss, Hold};
+use crate::hold::{Departure, Hold};
 use crate::lock_item_writer::Ended;
 use fairlock_protocol::moment::Moment;
 
 impl Acquisition {
-    /// Keeps a lost hold in the table until its grace is over, and then returns the deadline for its release. A hold without a grace returns its
-    /// deadline at once. If the lease ends with the grace, or the client is shut down meanwhile, returns the outcome of the turn: the lease
-    /// ends the hold.
-    pub(super) async fn keeps_for_grace(
+    /// Keeps a lost hold in the table until its safety margin is over, and then returns the deadline for its release. A hold without a margin
+    /// returns its deadline at once. If the lease ends with the margin, or the client is shut down meanwhile, returns the outcome of the turn:
+    /// the lease ends the hold.
+    pub(super) async fn keeps_for_margin(
         &self,
         hold: &Arc<Hold>,
         caller: &mut Option<GiveBack>,
         deadline: Moment,
     ) -> Result<Moment, Done> {
-        let until = match hold.grace_after_loss() {
-            GraceAfterLoss::None => return Ok(deadline),
-            GraceAfterLoss::Until(until) => Some(until),
-            GraceAfterLoss::Lease => None,
+        let until = match hold.departure() {
+            Departure::Release => return Ok(deadline),
+            Departure::ReleaseAt(until) => Some(until),
+            Departure::Lapse => None,
         };
-        tracing::info!(lock = %hold.name, ticket = %hold.ticket, "lost: others wait for its grace");
+        tracing::info!(lock = %hold.name, ticket = %hold.ticket, "lost: others wait for its safety margin");
         let inner = &self.inner;
         if let Some(until) = until {
             // From now on the lease ends the hold if the client does not, so the process may exit.
@@ -38,7 +38,7 @@ impl Acquisition {
                 () = inner.closed.cancelled() => {}
                 () = inner.store.config().clock.sleep_until(until) => {
                     self.listed.becomes(Task::Release, hold.ticket);
-                    return Ok(deadline + hold.attempt.grace());
+                    return Ok(deadline + hold.attempt.margin());
                 }
             }
         }

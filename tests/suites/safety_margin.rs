@@ -1,4 +1,4 @@
-//! Holds after whose loss others wait for longer than for the lease.
+//! Clients that stop believing in their holds before the leases end.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -7,9 +7,9 @@
 
 use std::time::Duration;
 
-use fairlock::RecordWait::{Infinite, NoWait};
+use fairlock::RecordWait::Infinite;
 use fairlock::embedded::Faults;
-use fairlock::{Error, FairLock, HeldLocks, LockGuard, LossReason};
+use fairlock::{Error, FairLock, HeldLocks, LockClient, LockGuard, LossReason};
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::virtual_time;
 use tokio::task::JoinHandle;
@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 const LEASE: Duration = Duration::from_secs(30);
-const GRACE: Duration = Duration::from_secs(100);
+const MARGIN: Duration = Duration::from_secs(100);
 /// The server clock allowance, and the grain of dates.
 const ALLOWED: Duration = Duration::from_secs(10 + 2);
 
@@ -26,12 +26,13 @@ fn lock(host: &Host) -> FairLock {
     host.locks.fair_lock("a").unwrap()
 }
 
-fn graced(host: &Host) -> FairLock {
-    lock(host).grace_after_loss(GRACE)
+/// A client that believes for `LEASE`, and keeps others waiting for longer.
+fn cautious(lab: &Lab) -> Host {
+    lab.host_with(|builder| builder.lease_duration(LEASE + MARGIN).safety_margin(MARGIN))
 }
 
 async fn hold(host: &Host) -> LockGuard {
-    graced(host).acquire(Infinite).await.unwrap()
+    lock(host).acquire(Infinite).await.unwrap()
 }
 
 /// Notes when a hold is lost, by its owner.
@@ -53,24 +54,24 @@ fn turn(waiting: JoinHandle<LockGuard>) -> JoinHandle<Instant> {
     })
 }
 
-/// Asserts that the others were kept waiting for the grace, and for no longer than it takes to notice its end.
+/// Asserts that the others were kept waiting for the margin, and for no longer than it takes to notice its end.
 #[track_caller]
-fn is_after_grace(lost: Instant, granted: Instant) {
+fn is_after_margin(lost: Instant, granted: Instant) {
     assert!(
-        granted >= lost + GRACE,
+        granted >= lost + MARGIN,
         "{:?} after the loss",
         granted - lost
     );
-    let bound = lost + GRACE + ALLOWED + 3 * SECOND;
+    let bound = lost + MARGIN + ALLOWED + 3 * SECOND;
     assert!(granted <= bound, "{:?} after the loss", granted - lost);
 }
 
 #[test]
-fn a_holder_that_is_cut_off_is_lost_at_its_lease_and_the_next_has_the_lock_after_the_grace() {
+fn a_holder_that_is_cut_off_is_lost_at_its_lease_and_the_next_has_the_lock_after_the_margin() {
     for cut in [0, 3, 9, 11, 25, 64] {
         virtual_time(async {
             let lab = Lab::new().await;
-            let (one, two) = (lab.host(), lab.host());
+            let (one, two) = (cautious(&lab), lab.host());
             let guard = hold(&one).await;
             let (begun, lost) = (Instant::now(), loss(&guard));
             let next = turn(waits(&lab, &two).await);
@@ -79,28 +80,32 @@ fn a_holder_that_is_cut_off_is_lost_at_its_lease_and_the_next_has_the_lock_after
             let cut = Instant::now();
             let lost = lost.await.unwrap();
             assert!(lost <= cut + LEASE && !guard.is_held(), "{:?}", lost - cut);
-            is_after_grace(lost, next.await.unwrap());
+            is_after_margin(lost, next.await.unwrap());
         });
     }
 }
 
 /// The clock of the owner's host runs slow by as much as a clock may.
 #[test]
-fn the_grace_is_kept_whatever_the_clocks_do_within_their_margin() {
+fn the_margin_is_kept_whatever_the_clocks_do_within_their_margin() {
     for (owner, other) in [(0.98, 1.0), (1.0, 1.02), (0.99, 1.01)] {
         virtual_time(async {
             let lab = Lab::new().await;
-            let at_rate =
-                |rate| lab.host_with(|builder| builder.clock(lab.clock.clone().at_rate(rate)));
-            let (one, two) = (at_rate(owner), at_rate(other));
+            let at_rate = |rate, margin| {
+                lab.host_with(|builder| {
+                    let builder = builder.lease_duration(LEASE + margin).safety_margin(margin);
+                    builder.clock(lab.clock.clone().at_rate(rate))
+                })
+            };
+            let (one, two) = (at_rate(owner, MARGIN), at_rate(other, Duration::ZERO));
             let guard = hold(&one).await;
             let lost = loss(&guard);
             let next = turn(waits(&lab, &two).await);
             one.network.set_faults(cut_off());
             let (lost, granted) = (lost.await.unwrap(), next.await.unwrap());
-            // The other clock counts the grace too.
+            // The other clock counts the margin too.
             assert!(
-                granted >= lost + GRACE.mul_f64(0.97),
+                granted >= lost + MARGIN.mul_f64(0.97),
                 "{:?}",
                 granted - lost
             );
@@ -109,10 +114,10 @@ fn the_grace_is_kept_whatever_the_clocks_do_within_their_margin() {
 }
 
 #[test]
-fn a_caller_that_does_not_wait_is_refused_until_the_grace_is_over_by_the_servers_clock() {
+fn a_caller_that_does_not_wait_is_refused_until_the_margin_is_over_by_the_servers_clock() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let (one, two) = (lab.host(), lab.host());
+        let (one, two) = (cautious(&lab), lab.host());
         let guard = hold(&one).await;
         let lost = loss(&guard);
         lab.wait(15 * SECOND).await;
@@ -125,7 +130,7 @@ fn a_caller_that_does_not_wait_is_refused_until_the_grace_is_over_by_the_servers
             }
             lab.wait(SECOND).await;
         };
-        is_after_grace(lost, granted);
+        is_after_margin(lost, granted);
     });
 }
 
@@ -133,10 +138,9 @@ fn a_caller_that_does_not_wait_is_refused_until_the_grace_is_over_by_the_servers
 fn a_reader_that_is_lost_keeps_a_writer_waiting_and_a_lost_permit_its_place() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let (one, two) = (lab.host(), lab.host());
-        let reading = graced(&one).acquire_shared(Infinite).await.unwrap();
+        let (one, two) = (cautious(&lab), lab.host());
+        let reading = lock(&one).acquire_shared(Infinite).await.unwrap();
         let permits = one.locks.semaphore("s", 2).unwrap();
-        let permits = permits.grace_after_loss(GRACE);
         let permit = permits.acquire(Infinite).await.unwrap();
         let (lost, lost_permit) = (loss(&reading), loss(&permit));
         let next = turn(waits(&lab, &two).await);
@@ -145,8 +149,8 @@ fn a_reader_that_is_lost_keeps_a_writer_waiting_and_a_lost_permit_its_place() {
         let both = turn(tokio::spawn(both));
         lab.settle().await;
         one.network.set_faults(cut_off());
-        is_after_grace(lost.await.unwrap(), next.await.unwrap());
-        is_after_grace(lost_permit.await.unwrap(), both.await.unwrap());
+        is_after_margin(lost.await.unwrap(), next.await.unwrap());
+        is_after_margin(lost_permit.await.unwrap(), both.await.unwrap());
     });
 }
 
@@ -155,7 +159,7 @@ fn a_release_in_time_hands_over_at_once_and_so_does_all_else_that_ends_a_hold_on
     for how in ["release", "drop", "break", "shutdown"] {
         virtual_time(async {
             let lab = Lab::new().await;
-            let (one, two, three) = (lab.host(), lab.host(), lab.host());
+            let (one, two, three) = (cautious(&lab), lab.host(), lab.host());
             let guard = hold(&one).await;
             let next = turn(waits(&lab, &two).await);
             lab.wait(45 * SECOND).await;
@@ -182,11 +186,11 @@ fn a_release_in_time_hands_over_at_once_and_so_does_all_else_that_ends_a_hold_on
 
 /// After the loss, the network is back.
 #[test]
-fn nothing_that_is_done_with_a_lost_guard_shortens_the_grace() {
+fn nothing_that_is_done_with_a_lost_guard_shortens_the_margin() {
     for how in ["release", "drop", "keep", "run"] {
         virtual_time(async {
             let lab = Lab::new().await;
-            let (one, two) = (lab.host(), lab.host());
+            let (one, two) = (cautious(&lab), lab.host());
             let guard = hold(&one).await;
             let lost = loss(&guard);
             let next = turn(waits(&lab, &two).await);
@@ -212,17 +216,17 @@ fn nothing_that_is_done_with_a_lost_guard_shortens_the_grace() {
                     assert!(matches!(ran, Error::Lost { .. }), "{ran}");
                 }
             }
-            is_after_grace(lost, next.await.unwrap());
+            is_after_margin(lost, next.await.unwrap());
         });
     }
 }
 
 /// The owner finds the deadline passed, and gives the hold back before any task has noticed.
 #[test]
-fn a_release_after_the_deadline_does_not_shorten_the_grace_though_no_task_noticed_the_loss() {
+fn a_release_after_the_deadline_does_not_shorten_the_margin_though_no_task_noticed_the_loss() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let (one, two) = (lab.host(), lab.host());
+        let (one, two) = (cautious(&lab), lab.host());
         let guard = hold(&one).await;
         let next = turn(waits(&lab, &two).await);
         one.network.set_faults(cut_off());
@@ -234,7 +238,7 @@ fn a_release_after_the_deadline_does_not_shorten_the_grace_though_no_task_notice
         assert!(matches!(released, Error::Lost { .. }), "{released}");
         let granted = next.await.unwrap();
         assert!(
-            granted >= before + LEASE - 2 * SECOND + GRACE,
+            granted >= before + LEASE - 2 * SECOND + MARGIN,
             "{:?}",
             granted - before
         );
@@ -243,10 +247,10 @@ fn a_release_after_the_deadline_does_not_shorten_the_grace_though_no_task_notice
 
 /// As by a process that was stopped, and ends first of all when it goes on.
 #[test]
-fn a_shutdown_after_the_deadline_does_not_shorten_the_grace_though_no_task_noticed_the_loss() {
+fn a_shutdown_after_the_deadline_does_not_shorten_the_margin_though_no_task_noticed_the_loss() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let (one, two) = (lab.host(), lab.host());
+        let (one, two) = (cautious(&lab), lab.host());
         let guard = hold(&one).await;
         let next = turn(waits(&lab, &two).await);
         let begun = Instant::now();
@@ -259,7 +263,7 @@ fn a_shutdown_after_the_deadline_does_not_shorten_the_grace_though_no_task_notic
         assert_eq!(guard.lost().await.reason, LossReason::Expired);
         let granted = next.await.unwrap();
         assert!(
-            granted >= begun + LEASE + GRACE - SECOND,
+            granted >= begun + LEASE + MARGIN - SECOND,
             "{:?}",
             granted - begun
         );
@@ -267,15 +271,15 @@ fn a_shutdown_after_the_deadline_does_not_shorten_the_grace_though_no_task_notic
 }
 
 #[test]
-fn a_longest_hold_ends_in_time_and_the_next_has_the_lock_after_the_grace() {
+fn a_longest_hold_ends_in_time_and_the_next_has_the_lock_after_the_margin() {
     for longest in [5, 20, 45] {
         let longest = longest * SECOND;
         for (is_cut, is_dropped) in [(false, false), (false, true), (true, false)] {
             virtual_time(async {
                 let lab = Lab::new().await;
-                let (one, two, three) = (lab.host(), lab.host(), lab.host());
-                let graced = graced(&one).max_hold(longest);
-                let guard = graced.acquire(Infinite).await.unwrap();
+                let (one, two, three) = (cautious(&lab), lab.host(), lab.host());
+                let lock_of_one = lock(&one).max_hold(longest);
+                let guard = lock_of_one.acquire(Infinite).await.unwrap();
                 let begun = Instant::now();
                 let next = turn(waits(&lab, &two).await);
                 if is_cut {
@@ -295,11 +299,11 @@ fn a_longest_hold_ends_in_time_and_the_next_has_the_lock_after_the_grace() {
                         let state = lock(&three).inspect().await.unwrap();
                         state.holder.is_some_and(|holder| holder.ticket == ticket)
                     };
-                    assert!(is_kept(ended + GRACE - MS).await);
+                    assert!(is_kept(ended + MARGIN - MS).await);
                     // The client waits 2 % longer, because its clock may run fast. The lease in the table lasts for three seconds more.
-                    assert!(!is_kept(ended + GRACE * 50 / 49 + SECOND).await);
+                    assert!(!is_kept(ended + MARGIN * 50 / 49 + SECOND).await);
                 }
-                is_after_grace(ended, next.await.unwrap());
+                is_after_margin(ended, next.await.unwrap());
                 drop(guard);
             });
         }
@@ -307,13 +311,13 @@ fn a_longest_hold_ends_in_time_and_the_next_has_the_lock_after_the_grace() {
 }
 
 #[test]
-fn a_shortest_hold_that_is_given_back_has_no_grace() {
+fn a_shortest_hold_that_is_given_back_has_no_margin() {
     for lives in [true, false] {
         virtual_time(async {
             let lab = Lab::new().await;
-            let (one, two) = (lab.host(), lab.host());
+            let (one, two) = (cautious(&lab), lab.host());
             let least = 20 * SECOND;
-            let lock = graced(&one).min_hold(least);
+            let lock = lock(&one).min_hold(least);
             let guard = lock.acquire(Infinite).await.unwrap();
             let begun = Instant::now();
             let next = turn(waits(&lab, &two).await);
@@ -333,7 +337,7 @@ fn a_shortest_hold_that_is_given_back_has_no_grace() {
 }
 
 #[test]
-fn the_lease_that_others_see_has_the_grace_from_the_first_write_on_and_heartbeats_are_as_ever() {
+fn the_lease_that_others_see_has_the_margin_from_the_first_write_on_and_heartbeats_are_as_ever() {
     virtual_time(async {
         let lab = Lab::new().await;
         let hosts = lab.hosts_with_slots(3, 1);
@@ -342,7 +346,7 @@ fn the_lease_that_others_see_has_the_grace_from_the_first_write_on_and_heartbeat
         };
         let guard = hold(one).await;
         let wait = |host: &Host| {
-            let lock = graced(host);
+            let lock = lock(host);
             tokio::spawn(async move { lock.acquire(Infinite).await.unwrap() })
         };
         let second = wait(two);
@@ -367,8 +371,8 @@ fn the_lease_that_others_see_has_the_grace_from_the_first_write_on_and_heartbeat
                 .map(|holder| holder.lease)
                 .chain(queue)
                 .collect();
-            assert_eq!(shown[..2], [LEASE + GRACE; 2]);
-            assert!(shown[2] >= LEASE + GRACE, "{shown:?}");
+            assert_eq!(shown[..2], [LEASE + MARGIN; 2]);
+            assert!(shown[2] >= LEASE + MARGIN, "{shown:?}");
             assert!(guard.remaining() <= LEASE && guard.remaining() > LEASE / 2);
         }
         let before = one.network.counts().of("UpdateItem");
@@ -384,14 +388,14 @@ fn the_lease_that_others_see_has_the_grace_from_the_first_write_on_and_heartbeat
     });
 }
 
-/// A waiter is cut off. The lock comes to its place after its lease, and before the grace of its entry is over.
+/// A waiter is cut off. The lock comes to its place after its lease, and before the margin of its entry is over.
 #[test]
 fn a_waiter_that_comes_back_after_its_lease_is_not_granted_the_lock_of_its_old_place() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let (one, two, three) = (lab.host(), lab.host(), lab.host());
+        let (one, two, three) = (lab.host(), cautious(&lab), lab.host());
         let first = acquire(&one).await;
-        let waiting = graced(&two);
+        let waiting = lock(&two);
         let waiting = tokio::spawn(async move { waiting.acquire(Infinite).await.unwrap() });
         lab.settle().await;
         let drawn = lock(&three).inspect().await.unwrap().queue[0].ticket;
@@ -409,8 +413,8 @@ fn a_waiter_that_comes_back_after_its_lease_is_not_granted_the_lock_of_its_old_p
         two.network.set_faults(Faults::default());
         let granted = waiting.await.unwrap();
         assert!(granted.ticket() > drawn, "its old place is given up");
-        // No work was done at the old place, so nothing waits for its grace.
-        assert!(cut.elapsed() < LEASE + GRACE);
+        // No work was done at the old place, so nothing waits for its margin.
+        assert!(cut.elapsed() < LEASE + MARGIN);
         assert!(granted.remaining() > LEASE / 2);
         granted.release().await.unwrap();
     });
@@ -418,17 +422,13 @@ fn a_waiter_that_comes_back_after_its_lease_is_not_granted_the_lock_of_its_old_p
 
 /// The call waits for the second lock while it loses the first.
 #[test]
-fn a_lock_of_several_that_is_lost_before_the_last_is_granted_has_no_grace() {
+fn a_lock_of_several_that_is_lost_before_the_last_is_granted_has_no_margin() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let (one, two) = (lab.host(), lab.host());
+        let (one, two) = (cautious(&lab), lab.host());
         let second = two.locks.fair_lock("b").unwrap();
         let second = second.acquire(Infinite).await.unwrap();
-        let both = one
-            .locks
-            .multi_lock(["a", "b"])
-            .unwrap()
-            .grace_after_loss(GRACE);
+        let both = one.locks.multi_lock(["a", "b"]).unwrap();
         let both = tokio::spawn(async move { both.acquire(Infinite).await.unwrap() });
         lab.settle().await;
         one.network.set_faults(cut_off());
@@ -438,61 +438,49 @@ fn a_lock_of_several_that_is_lost_before_the_last_is_granted_has_no_grace() {
         let back = Instant::now();
         second.release().await.unwrap();
         let both = both.await.unwrap();
-        assert!(back.elapsed() < GRACE / 2, "{:?}", back.elapsed());
+        assert!(back.elapsed() < MARGIN / 2, "{:?}", back.elapsed());
         let lost = loss(&both.guards()[0]);
         let next = turn(waits(&lab, &two).await);
         one.network.set_faults(cut_off());
-        is_after_grace(lost.await.unwrap(), next.await.unwrap());
+        is_after_margin(lost.await.unwrap(), next.await.unwrap());
     });
 }
 
 #[test]
-fn callers_of_one_client_that_come_together_each_have_a_place_of_their_own() {
+fn callers_of_one_client_share_a_place_and_its_margin() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let (one, two) = (lab.host(), lab.host());
+        let (one, two) = (cautious(&lab), lab.host());
         let first = acquire(&two).await;
-        let calls = (0..3).map(|_| {
-            let lock = graced(&one);
-            tokio::spawn(async move {
-                let guard = lock.acquire(Infinite).await.unwrap();
-                guard.release().await.unwrap();
-            })
-        });
-        let calls: Vec<_> = calls.collect();
+        let calls: Vec<_> = (0..3).map(|_| (lock(&one), ())).collect();
+        let calls: Vec<_> = calls
+            .into_iter()
+            .map(|(lock, ())| tokio::spawn(async move { lock.acquire(Infinite).await.unwrap() }))
+            .collect();
         lab.settle().await;
         let queue = lock(&two).inspect().await.unwrap().queue;
-        assert_eq!(queue.len(), 3);
-        assert!(queue.iter().all(|waiter| waiter.lease == LEASE + GRACE));
+        assert!(queue.iter().all(|waiter| waiter.lease == LEASE + MARGIN));
         first.release().await.unwrap();
-        for call in calls {
-            call.await.unwrap();
-        }
+        let [a, b, c] = calls.try_into().unwrap();
+        a.await.unwrap().release().await.unwrap();
+        let guard = b.await.unwrap();
+        let (lost, next) = (loss(&guard), turn(waits(&lab, &two).await));
+        one.network.set_faults(cut_off());
+        is_after_margin(lost.await.unwrap(), next.await.unwrap());
+        c.abort();
     });
 }
 
 #[test]
-fn a_grace_that_nothing_can_keep_is_refused_before_any_request() {
+fn a_margin_that_leaves_no_lease_is_refused() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let one = lab.host();
-        // Half of the idle retention of seven days.
-        let most = 7 * 43_200 * SECOND - LEASE;
-        for grace in [Duration::ZERO, most + MS, Duration::MAX] {
-            let refused = lock(&one).grace_after_loss(grace).try_acquire().await;
-            let refused = refused.unwrap_err();
-            assert!(matches!(refused, Error::Invalid(_)), "{refused}");
-            assert!(
-                refused.to_string().contains("grace_after_loss"),
-                "{refused}"
-            );
+        for (lease, margin) in [(30, 30), (30, 31), (30, u64::MAX)] {
+            let builder = LockClient::builder(lab.engine.client());
+            let builder = builder.lease_duration(SECOND * lease);
+            let refused = builder.safety_margin(Duration::from_secs(margin)).build();
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains("safety margin"), "{refused}");
         }
-        assert_eq!(one.network.counts().requests(), 0);
-        let guard = lock(&one)
-            .grace_after_loss(most)
-            .acquire(NoWait)
-            .await
-            .unwrap();
-        guard.release().await.unwrap();
     });
 }
