@@ -77,7 +77,7 @@ pub enum Error {
     /// A value or a combination of values cannot work. Change it. As a rule nothing was sent.
     Invalid(Invalid),
 
-    /// An item in the table is not what this version writes. Upgrade, or repair as `docs/operations.md` says. fairlock never writes to an
+    /// An item in the table is not what this version writes. Upgrade, or repair as `docs/repair.md` says. fairlock never writes to an
     /// item of a newer format. If the call had taken a place in the queue before it met a damaged item, it gives the place up again.
     InvalidItem {
         /// The table.

@@ -89,7 +89,7 @@ const BUSY: [&str; 4] = [
     "TransactionConflict",
 ];
 
-const REPAIR: &str = "`Repairing a lock` in docs/operations.md says what to do";
+const REPAIR: &str = "`Repairing a lock` in docs/repair.md says what to do";
 
 const CLOCK: &str = "see whether this host's clock and the AWS secret key are right";
 

@@ -134,7 +134,7 @@ fn print(options: &Sweep, swept: TableSweepReport) -> Result<ControlFlow<()>, Fa
     let printed = output::print(&text)?;
     if swept.failed > 0 {
         say(&format!(
-            "{} locks could not be swept: RUST_LOG=fairlock=warn says why, and `Repairing a lock` in docs/operations.md what to do",
+            "{} locks could not be swept: RUST_LOG=fairlock=warn says why, and `Repairing a lock` in docs/repair.md what to do",
             swept.failed
         ));
     }
