@@ -1,5 +1,5 @@
 # The table of fairlock's locks, as LockClient::create_table makes it, with point-in-time recovery, deletion protection, and an IAM policy
-# for each role. docs/infrastructure.md says how to use it.
+# for each role. docs/operations.md says how to use it.
 #
 # This file was never applied. A check parses it and compares it with table.cloudformation.yaml. Read the plan before you apply it.
 
