@@ -8,7 +8,7 @@ use std::time::Duration;
 use metrics::{Unit, counter, gauge, histogram};
 
 use super::Label;
-use super::request::{Capacity, RequestOutcome};
+use super::outcome::{Capacity, RequestOutcome};
 use crate::config::Config;
 use crate::error::LossReason;
 

@@ -7,6 +7,8 @@ mod call;
 mod counts;
 mod held;
 mod label;
+#[cfg(feature = "metrics")]
+mod outcome;
 mod place;
 mod request;
 
@@ -17,7 +19,9 @@ pub(crate) use counts::describe;
 pub use counts::metric_buckets;
 pub(crate) use held::{HoldTelemetry, ReleaseOutcome};
 pub(crate) use label::Label;
+#[cfg(feature = "metrics")]
+pub(crate) use outcome::{Capacity, RequestOutcome};
 pub(crate) use place::{EvictedPlace, closed_gap, evicted, joined};
 #[cfg(feature = "metrics")]
-pub(crate) use request::{Capacity, RequestOutcome, requested};
+pub(crate) use request::requested;
 pub(crate) use request::{Notice, notified, renewed, retried};

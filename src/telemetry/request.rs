@@ -9,47 +9,8 @@ use std::time::Duration;
 use super::Label;
 #[cfg(feature = "metrics")]
 use super::counts;
-
-/// The outcome of a request, as its sender must take it.
 #[cfg(feature = "metrics")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RequestOutcome {
-    Ok,
-    ConditionFailed,
-    /// DynamoDB was too busy.
-    Throttled,
-    /// Another client's transaction was using the item.
-    Conflict,
-    /// No usable answer came.
-    Unanswered,
-    Refused,
-    /// Its sender did not wait for the answer.
-    Dropped,
-}
-
-#[cfg(feature = "metrics")]
-impl RequestOutcome {
-    /// The label `outcome`.
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            RequestOutcome::Ok => "ok",
-            RequestOutcome::ConditionFailed => "condition_failed",
-            RequestOutcome::Throttled => "throttled",
-            RequestOutcome::Conflict => "conflict",
-            RequestOutcome::Unanswered => "unanswered",
-            RequestOutcome::Refused => "refused",
-            RequestOutcome::Dropped => "dropped",
-        }
-    }
-}
-
-/// What DynamoDB charged for a request, in its units.
-#[cfg(feature = "metrics")]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Capacity {
-    Read(f64),
-    Write(f64),
-}
+use super::outcome::{Capacity, RequestOutcome};
 
 /// A request has ended. `took` is the time from sending to the answer, if there was one.
 #[cfg(feature = "metrics")]

@@ -10,7 +10,7 @@ use fastrand::Rng;
 
 use crate::soak::host::Host;
 use crate::soak::names::Heat;
-use crate::soak::plant::Plant;
+use crate::soak::options::Plant;
 use crate::soak::stage::Soak;
 
 pub(crate) struct Caller {
@@ -111,7 +111,7 @@ impl Caller {
         let guard = Arc::new(guard);
         let soak = Arc::clone(&self.soak);
         soak.tally.turn(asked, soak.oracle.granted(&guard, asked));
-        if soak.options.plant == Some(Plant::Order) {
+        if soak.ground.options.plant == Some(Plant::Order) {
             soak.oracle.granted(&guard, asked);
         }
         self.writes(&guard);
@@ -125,7 +125,7 @@ impl Caller {
         self.writes(&guard);
         let ticket = guard.ticket().get();
         soak.oracle.ended(&guard);
-        if soak.options.plant == Some(Plant::Overlap) && self.heat == Heat::Hot {
+        if soak.ground.options.plant == Some(Plant::Overlap) && self.heat == Heat::Hot {
             soak.oracle.persists(guard.name(), ticket);
         }
         if let Some(guard) = Arc::into_inner(guard) {
@@ -136,7 +136,7 @@ impl Caller {
     fn writes(&self, guard: &LockGuard) {
         let ticket = guard.ticket().get();
         self.soak.oracle.writes(guard, ticket);
-        if let Some(Plant::Stale | Plant::Refuse) = self.soak.options.plant {
+        if let Some(Plant::Stale | Plant::Refuse) = self.soak.ground.options.plant {
             self.soak.oracle.writes(guard, ticket - 1);
         }
     }

@@ -9,23 +9,11 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use tokio::time::MissedTickBehavior;
 
 use crate::failure::Failure;
-use crate::soak::memory::Readings;
-use crate::soak::report::{self, Interval};
+use crate::soak::report::{self, Course, Interval};
 use crate::soak::stage::Soak;
-use crate::soak::vitals::Vitals;
+use crate::soak::vitals::vitals;
 
 const TICK: Duration = Duration::from_millis(500);
-
-/// What is known of the process when the time has ended.
-#[derive(Default)]
-pub(crate) struct Course {
-    pub(crate) lasted: Duration,
-    pub(crate) is_cut_short: bool,
-    pub(crate) memory: Readings,
-    pub(crate) most_memory: u64,
-    pub(crate) most_connections: usize,
-    pub(crate) most_tasks: usize,
-}
 
 /// Runs until the time has ended, or SIGINT or SIGTERM comes.
 pub(crate) async fn run(soak: &Soak) -> Result<Course, Failure> {
@@ -37,19 +25,19 @@ pub(crate) async fn run(soak: &Soak) -> Result<Course, Failure> {
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The loop ends with the time.
-    while since() < soak.options.lasts && !told_to_stop.load(Ordering::SeqCst) {
+    while since() < soak.ground.options.lasts && !told_to_stop.load(Ordering::SeqCst) {
         ticks.tick().await;
-        soak.oracle.check_stalls(soak.options.stalled_after);
+        soak.oracle.check_stalls(soak.ground.options.stalled_after);
         let vitals = vitals()?;
         course.note(vitals);
-        if since() >= reported + soak.options.every {
-            let sent = soak.turns.counted().of_turns().requests;
+        if since() >= reported + soak.ground.options.every {
+            let sent = soak.ground.turns.counted().of_turns().requests;
             report::say(&Interval {
                 at: since(),
                 took: since() - reported,
                 counts: soak.tally.latest(),
                 requests: sent - requests,
-                faults: soak.climate.befallen(),
+                faults: soak.ground.climate.befallen(),
                 vitals,
                 findings: soak.findings.count(),
             });
@@ -57,12 +45,8 @@ pub(crate) async fn run(soak: &Soak) -> Result<Course, Failure> {
         }
     }
     course.lasted = since();
-    course.is_cut_short = course.lasted < soak.options.lasts;
+    course.is_cut_short = course.lasted < soak.ground.options.lasts;
     Ok(course)
-}
-
-pub(crate) fn vitals() -> Result<Vitals, Failure> {
-    Vitals::take().map_err(|error| Failure::run("cannot read /proc", error))
 }
 
 fn signals() -> Result<Arc<AtomicBool>, Failure> {
@@ -76,13 +60,4 @@ fn signals() -> Result<Arc<AtomicBool>, Failure> {
         registered.map_err(|error| Failure::run("no signals", error))?;
     }
     Ok(told)
-}
-
-impl Course {
-    fn note(&mut self, vitals: Vitals) {
-        self.memory.add(vitals.memory);
-        self.most_memory = self.most_memory.max(vitals.memory);
-        self.most_connections = self.most_connections.max(vitals.connections);
-        self.most_tasks = self.most_tasks.max(vitals.tasks);
-    }
 }

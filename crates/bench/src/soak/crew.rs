@@ -7,7 +7,8 @@ use tokio::task::JoinSet;
 
 use crate::failure::Failure;
 use crate::soak::caller::Caller;
-use crate::soak::host::{self, LEASES};
+use crate::soak::coming;
+use crate::soak::host::LEASES;
 use crate::soak::names::Heat;
 use crate::soak::stage::Soak;
 use crate::soak::{expiry, onlooker, plant};
@@ -21,9 +22,9 @@ const HEATS: [Heat; 12] = {
 };
 
 pub(crate) fn start(soak: &Arc<Soak>) -> Result<JoinSet<()>, Failure> {
-    let mut rng = Rng::with_seed(soak.options.seed);
+    let mut rng = Rng::with_seed(soak.ground.options.seed);
     let mut crew = JoinSet::new();
-    for number in 0..soak.options.callers {
+    for number in 0..soak.ground.options.callers {
         let caller = Caller {
             soak: Arc::clone(soak),
             heat: HEATS[number / LEASES.len() % HEATS.len()],
@@ -34,7 +35,7 @@ pub(crate) fn start(soak: &Arc<Soak>) -> Result<JoinSet<()>, Failure> {
     }
     for place in 0..LEASES.len() {
         let (soak, rng) = (Arc::clone(soak), rng.fork());
-        crew.spawn(async move { host::come_and_go(&soak, place, rng).await });
+        crew.spawn(async move { coming::come_and_go(&soak, place, rng).await });
     }
     let (locks, reads) = (soak.onlooker(rng.u64(..))?, rng.fork());
     let here = Arc::clone(soak);

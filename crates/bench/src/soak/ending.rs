@@ -10,12 +10,13 @@ use futures::future::{pending, ready};
 use tokio::task::JoinSet;
 
 use crate::failure::Failure;
-use crate::soak::course::vitals;
-use crate::soak::expiry::Table;
 use crate::soak::findings::Findings;
 use crate::soak::host::LEASES;
+use crate::soak::report::Left;
 use crate::soak::stage::Soak;
+use crate::soak::table::Table;
 use crate::soak::vitals::Vitals;
+use crate::soak::vitals::vitals;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The only item that a lock may leave.
@@ -23,20 +24,13 @@ const LOCK_ITEM: &str = "fairlock/#lock";
 /// How long unused connections and tasks may take to end.
 const TO_CLOSE: Duration = Duration::from_secs(10);
 
-/// What the table contains at the end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Left {
-    pub(crate) locks: usize,
-    pub(crate) items: usize,
-}
-
 /// Ends all faults and all work, shuts the clients down, and sweeps the table.
 pub(crate) async fn end(soak: &Soak, crew: JoinSet<()>) -> Result<Left, Failure> {
-    soak.climate.calm();
+    soak.ground.climate.calm();
     soak.stop.cancel();
     let findings = &soak.findings;
     // The hook has already reported a panic.
-    let bound = soak.options.ends_within;
+    let bound = soak.ground.options.ends_within;
     if within(bound, crew.join_all()).await.is_none() {
         findings.add(format!("stuck: somebody did not stop within {bound:?}"));
     }
@@ -69,7 +63,7 @@ async fn settled(soak: &Soak, locks: &LockClient) -> Left {
     let table = soak.table();
     let mut left = Left::default();
     let mut over = vec!["the table was not read".to_owned()];
-    for _ in 0..soak.options.ends_within.as_secs() {
+    for _ in 0..soak.ground.options.ends_within.as_secs() {
         match what_is_left(locks, &table).await {
             Ok(now) => (left, over) = now,
             Err(trouble) => over = vec![trouble],

@@ -8,11 +8,13 @@
 //! ```
 
 mod caller;
+mod coming;
 mod course;
 mod crew;
 mod ending;
 mod expiry;
 mod findings;
+mod ground;
 mod host;
 mod location;
 mod memory;
@@ -24,6 +26,7 @@ mod plant;
 mod register;
 mod report;
 mod stage;
+mod table;
 mod tally;
 mod vitals;
 mod weather;
@@ -42,7 +45,7 @@ use crate::soak::stage::Soak;
 pub(crate) async fn run(options: Options) -> Result<ExitCode, Failure> {
     let findings = Arc::new(Findings::default());
     count_panics(&findings);
-    let before = course::vitals()?;
+    let before = vitals::vitals()?;
     let soak = Soak::open(&options, &findings).await?;
     let crew = crew::start(&soak)?;
     let course = course::run(&soak).await?;
@@ -50,8 +53,8 @@ pub(crate) async fn run(options: Options) -> Result<ExitCode, Failure> {
     let mut report = Report {
         counts: soak.tally.whole(),
         names: soak.names.count(),
-        faults: soak.climate.befallen(),
-        traffic: soak.turns.counted().clone(),
+        faults: soak.ground.climate.befallen(),
+        traffic: soak.ground.turns.counted().clone(),
         options,
         course,
         left,

@@ -4,11 +4,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use fairlock_cli::flags;
 
 use crate::endpoint;
-use crate::soak::plant::Plant;
 
 /// A mixed workload for a given time, judged all the while. Tables are in memory unless an endpoint or a file is given.
 #[derive(Clone, Debug, Parser)]
@@ -61,6 +60,32 @@ pub(crate) struct Options {
     /// Make this go wrong
     #[arg(long, hide = true)]
     pub(crate) plant: Option<Plant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Plant {
+    /// Callers of the hot lock go on believing for a while after they released it.
+    Overlap,
+    /// Grants are recorded twice, the second time with a ticket that is not larger.
+    Order,
+    /// What the locks protect accepts older tokens, and some are sent.
+    Stale,
+    /// Holders write with a token that is older than their own, which is refused.
+    Refuse,
+    /// Memory, tasks and connections that are never released.
+    Leak,
+    /// A client holds the hot lock and never releases it.
+    Stall,
+    /// A task of the soak panics.
+    Panic,
+    /// A client is shut down under its callers, and they are told so.
+    Surprise,
+    /// A task does not stop at the end.
+    Stuck,
+    /// A client is cut off while it holds a lock, and cannot release it at the end.
+    Unfinished,
+    /// A client keeps a lock beyond the end, and there is an item that belongs to no lock.
+    Left,
 }
 
 impl Options {

@@ -3,38 +3,12 @@
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use clap::ValueEnum;
 use fairlock::{Error, HeldLocks, LockClient, LockGuard, RecordWait};
 
 use crate::soak::host::LEASES;
 use crate::soak::names::HOT;
+use crate::soak::options::Plant;
 use crate::soak::stage::{Soak, spawn};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Plant {
-    /// Callers of the hot lock go on believing for a while after they released it.
-    Overlap,
-    /// Grants are recorded twice, the second time with a ticket that is not larger.
-    Order,
-    /// What the locks protect accepts older tokens, and some are sent.
-    Stale,
-    /// Holders write with a token that is older than their own, which is refused.
-    Refuse,
-    /// Memory, tasks and connections that are never released.
-    Leak,
-    /// A client holds the hot lock and never releases it.
-    Stall,
-    /// A task of the soak panics.
-    Panic,
-    /// A client is shut down under its callers, and they are told so.
-    Surprise,
-    /// A task does not stop at the end.
-    Stuck,
-    /// A client is cut off while it holds a lock, and cannot release it at the end.
-    Unfinished,
-    /// A client keeps a lock beyond the end, and there is an item that belongs to no lock.
-    Left,
-}
 
 const BETWEEN_LEAKS: Duration = Duration::from_millis(200);
 const BETWEEN_SHUTDOWNS: Duration = Duration::from_millis(500);
@@ -48,7 +22,7 @@ const LEAKED: usize = 1 << 18;
 
 /// Does harm until the soak ends, if a fault is planted.
 pub(crate) async fn work(soak: &Soak) {
-    match soak.options.plant {
+    match soak.ground.options.plant {
         Some(Plant::Leak) => leak(soak).await,
         Some(Plant::Stall) => stall(soak).await,
         Some(Plant::Panic) => spawn(panics()),

@@ -8,10 +8,8 @@ use std::time::Duration;
 
 use fairlock_testkit::request_counts::Traffic;
 
-use crate::soak::course::Course;
-use crate::soak::ending::Left;
 use crate::soak::findings::Findings;
-use crate::soak::memory::JUDGED_FROM;
+use crate::soak::memory::{JUDGED_FROM, Readings};
 use crate::soak::options::Options;
 use crate::soak::tally::Counts;
 use crate::soak::vitals::{MIB, Vitals};
@@ -53,6 +51,33 @@ impl Display for Interval {
         writeln!(f, "  faults     so far: {}", listed(&self.faults))?;
         write!(f, "  process    {}", self.vitals)
     }
+}
+
+/// What is known of the process when the time has ended.
+#[derive(Default)]
+pub(crate) struct Course {
+    pub(crate) lasted: Duration,
+    pub(crate) is_cut_short: bool,
+    pub(crate) memory: Readings,
+    pub(crate) most_memory: u64,
+    pub(crate) most_connections: usize,
+    pub(crate) most_tasks: usize,
+}
+
+impl Course {
+    pub(crate) fn note(&mut self, vitals: Vitals) {
+        self.memory.add(vitals.memory);
+        self.most_memory = self.most_memory.max(vitals.memory);
+        self.most_connections = self.most_connections.max(vitals.connections);
+        self.most_tasks = self.most_tasks.max(vitals.tasks);
+    }
+}
+
+/// What the table contains at the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Left {
+    pub(crate) locks: usize,
+    pub(crate) items: usize,
 }
 
 pub(crate) struct Report {

@@ -8,28 +8,24 @@ use fairlock_testkit::request_counts::Counter;
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::Failure;
-use crate::soak::expiry::Table;
 use crate::soak::findings::Findings;
+use crate::soak::ground::Ground;
 use crate::soak::host::{self, Host, LEASES};
 use crate::soak::location::Location;
 use crate::soak::names::Names;
-use crate::soak::options::Options;
+use crate::soak::options::{Options, Plant};
 use crate::soak::oracle::Oracle;
-use crate::soak::plant::Plant;
 use crate::soak::register::Fence;
+use crate::soak::table::Table;
 use crate::soak::tally::Tally;
 use crate::soak::weather::{Climate, Weather};
 
 pub(crate) struct Soak {
-    pub(crate) options: Options,
-    pub(crate) location: Location,
-    pub(crate) climate: Arc<Climate>,
+    pub(crate) ground: Ground,
     pub(crate) oracle: Oracle,
     pub(crate) findings: Arc<Findings>,
     pub(crate) tally: Tally,
     pub(crate) names: Names,
-    /// What the callers' clients send.
-    pub(crate) turns: Counter,
     /// No task begins anything new.
     pub(crate) stop: CancellationToken,
     hosts: Mutex<Vec<Arc<Host>>>,
@@ -46,21 +42,23 @@ impl Soak {
             _ => Fence::Closed,
         };
         let soak = Soak {
-            options: options.clone(),
-            location: Location::open(options)?,
-            climate: Climate::new(options.faults_per_mille),
+            ground: Ground {
+                options: options.clone(),
+                location: Location::open(options)?,
+                climate: Climate::new(options.faults_per_mille),
+                turns: Counter::default(),
+            },
             oracle: Oracle::new(fence, findings),
             findings: Arc::clone(findings),
             tally: Tally::default(),
             names: Names::default(),
-            turns: Counter::default(),
             stop: CancellationToken::new(),
             hosts: Mutex::default(),
         };
         let made = soak.steady()?.create_table().await;
         made.map_err(|error| Failure::run("no table to lock in", error))?;
         for nth in 0..LEASES.len() {
-            let host = Host::new(&soak, nth, options.seed ^ nth as u64)?;
+            let host = Host::new(&soak.ground, nth, options.seed ^ nth as u64)?;
             soak.hosts().push(host);
         }
         Ok(Arc::new(soak))
@@ -68,20 +66,23 @@ impl Soak {
 
     /// A client whose requests meet no faults.
     pub(crate) fn steady(&self) -> Result<LockClient, Failure> {
-        host::built(self, LockClient::builder(self.table().dynamodb))
+        host::built(&self.ground, LockClient::builder(self.table().dynamodb))
     }
 
     /// A client of its own, whose requests meet the same faults as all others.
     pub(crate) fn onlooker(&self, seed: u64) -> Result<LockClient, Failure> {
-        let weather = Weather::new(&self.climate, seed);
-        let network = weather.on(self.location.network().seeded(seed));
-        host::built(self, LockClient::builder(self.location.client(&network)))
+        let weather = Weather::new(&self.ground.climate, seed);
+        let network = weather.on(self.ground.location.network().seeded(seed));
+        host::built(
+            &self.ground,
+            LockClient::builder(self.ground.location.client(&network)),
+        )
     }
 
     pub(crate) fn table(&self) -> Table {
         Table {
-            dynamodb: self.location.client(&self.location.network()),
-            name: self.options.table.clone(),
+            dynamodb: self.ground.location.client(&self.ground.location.network()),
+            name: self.ground.options.table.clone(),
         }
     }
 

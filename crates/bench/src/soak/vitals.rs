@@ -8,6 +8,8 @@ use procfs::net::TcpState;
 use procfs::process::{FDTarget, Process};
 use tokio::runtime::Handle;
 
+use crate::failure::Failure;
+
 pub(crate) const MIB: u64 = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,4 +64,9 @@ impl fmt::Display for Vitals {
             self.threads
         )
     }
+}
+
+/// Reads the vitals of this process.
+pub(crate) fn vitals() -> Result<Vitals, Failure> {
+    Vitals::take().map_err(|error| Failure::run("cannot read /proc", error))
 }
