@@ -1,4 +1,15 @@
 //! What the tests of Apache Curator's recipes for locks, semaphores and leaders (88dee99) assert.
+//!
+//! These of their tests have no counterpart:
+//!
+//! - `testReentrant` and 1 more (re-entrancy). Not here: locks are not re-entrant, as those of `TestInterProcessSemaphoreMutex` are
+//!   not.
+//! - `testPersistentLock` (a lock whose node outlives the session). Differs: `lease_lock` holds a lock without a process:
+//!   `lease_lock::a_lease_is_carried_as_text_extended_and_released_by_whoever_has_it`.
+//! - `testWithSchema` and 3 more (schemas and access lists of ZooKeeper). Not here: access is granted by IAM.
+//! - `testCallbackDontNotify` (a latch that is closed without telling its listener). Differs: a candidate's observer is told of every
+//!   term's end.
+//! - `testRelativePath` and 2 more (paths and nodes of ZooKeeper). Not here: they say nothing of locks.
 
 use std::ops::ControlFlow::{Break, Continue};
 use std::pin::pin;

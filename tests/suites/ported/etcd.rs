@@ -1,4 +1,15 @@
 //! What the tests of etcd's package `client/v3/concurrency` and of its lock recipes (c34dc7e) assert.
+//!
+//! These of their tests have no counterpart:
+//!
+//! - `TestMutexSessionRelock` (a session is granted its own lock again). Not here: locks are not re-entrant.
+//! - `TestElectionSessionRecampaign` and 2 more (a session that leads already campaigns again, also from another process). Differs: a
+//!   term belongs to one guard. A leader changes its value by `set_data`, and a process that starts again stands in the queue.
+//! - `TestCurlV3LockOperations` and 4 more (the same over HTTP). Not here: there is no server. Programs in other languages use the
+//!   command.
+//! - `ExampleSTM_apply` and 1 more (transactions over many keys). Not here: `VersionedTable` changes one item. `TransactWriteItems`
+//!   changes up to 100.
+//! - `TestBarrierSingleNode` and 11 more (barriers and queues). Not here: fairlock has neither.
 
 use std::ops::ControlFlow::Break;
 use std::pin::pin;

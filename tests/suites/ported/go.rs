@@ -1,4 +1,12 @@
 //! What the tests of dynamolock (Go, version 5, 6e19a15) assert.
+//!
+//! These of their tests have no counterpart:
+//!
+//! - `TestNilLock` and 1 more (methods of a nil pointer). Differs: a guard always has a hold.
+//! - `TestHeartbeatReadOnlyLock` (what is only read cannot be renewed). Differs: `inspect` returns a state, which has no such call.
+//! - `TestTableTags` (tags on the created table). Not here: tag the table by infrastructure as code.
+//! - `TestMap` and 1 more (a map of their own, and how to mock the SDK). Not here: they say nothing of locks. For tests of a service
+//!   there is an engine.
 
 use std::time::Duration;
 

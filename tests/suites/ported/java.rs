@@ -1,4 +1,40 @@
 //! What the tests of the AWS lock client for Java (amazon-dynamodb-lock-client 1.4.0, 601eab1) assert.
+//!
+//! These of their tests have no counterpart:
+//!
+//! - `testAcquireLockLeaveData_rvnChanged` and 9 more (a stale version fails only if consistent data is asked for, and otherwise data
+//!   may be stale). Differs: data is always that of the item to which the grant was written. There is no option to read it otherwise.
+//! - `acquireLock_withConsistentLockDataTrue_releasedLockConditionalCheckFailure` and 2 more (how that is asked of DynamoDB). Differs:
+//!   every write is an update on conditions of its own, which `differential::every_write_is_what_the_embedded_engine_makes_of_it`
+//!   compares with the engine.
+//! - `testAcquireLockMustExistWhenNotUpdateExistingLock_LockDoesNotExist` and 18 more (a lock is acquired only if its item is there).
+//!   Not here: the item of an idle lock is deleted by TTL, so that it is there says nothing.
+//! - `testAcquireLockBasicWithUpdateExistingLockTrue` and 3 more (attributes of the holder before stay). Differs: attributes belong to
+//!   a place, and go with it. What must stay is data:
+//!   `data::data_goes_to_the_next_holder_is_read_by_others_and_stays_after_the_release`.
+//! - `testAcquireLockMultipleTimesReentrant` and 1 more (unless it asks for re-entrancy). Not here: locks are not re-entrant. Pass the
+//!   guard on.
+//! - `sendHeartbeat_whenDeleteDataTrueAndDataNotNull_throwsIllegalArgumentException` (not both at once). Differs: `set_data` and
+//!   `clear_data` are two calls, so that cannot be said.
+//! - `cannotHeartbeatExpiredLock` and 1 more (an expired lock is not renewed). Differs: a lease that no other caller has taken can be
+//!   extended, because it was never anyone else's: `lease_lock::a_lock_can_be_acquired_if_the_old_one_is_expired`. A guard is lost at
+//!   its deadline, and never renewed after that.
+//! - `testLockItemHasSessionMonitor` and 11 more (the settings of a session monitor). Differs: every guard has `events`, and the time
+//!   of the warning is a third of the lease.
+//! - `sendHeartbeat_whenServiceUnavailable_andHoldLockOnServiceUnavailableTrue_thenUpdateLookupTimeUsingUpdateLookUpTimeMethod` (unless
+//!   the client is told to believe on). Not here: others may believe so too, as their page says. A lease that cannot be renewed ends.
+//! - `getLocksFromDynamoDB_whenNoPartitionKeyMatches_shouldReturnEmpty` (a listing by partition key, without a scan). Not here: a
+//!   lock's name is its partition key. `locks` scans the table.
+//! - `testBuilder_whenGetLocalHostThrowsUnknownHostException_uuidCreateRandomIsCalled` (an owner without a host's name). Differs:
+//!   owners are for people only, and no decision compares them.
+//! - `build_whenMaxLockObservationCacheSizeNotSet_usesDefault` and 2 more (how many observations a client keeps). Differs: none are
+//!   kept for callers that do not wait, which go by DynamoDB's clock.
+//! - `releaseLock_whenRemoveKillSessionMonitorJoinInterrupted_swallowsInterruptedException` (an interrupt of a thread that waits for
+//!   its monitor). Not here: there is no such thread.
+//! - `sendHeartbeat_whenNotExpired_andSameOwner_releasedFalse_setsRequestMetricCollector` and 2 more (a collector for the SDK's
+//!   metrics). Not here: the feature `metrics` counts requests by itself.
+//! - `updateLookUpTime_whenLookUpTimeIsUpdated_thenGetLookUpTimeReturnsTheUpdatedTime` and 42 more (parts of their classes: builders,
+//!   equality, iterators, exceptions). Not here: they say nothing of locks.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! The tests of other locks, played on this one: each behaviour that their suites assert and fairlock claims, under their names.
-//! `docs/peers-tests.md` has all of their tests, and says why some behave otherwise here.
+//! Each test names theirs, and each file says which of theirs have no counterpart, and why. `docs/features.md` has what differs.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -10,7 +10,6 @@ mod curator;
 mod etcd;
 mod go;
 mod java;
-mod page;
 
 use std::time::Duration;
 
@@ -72,4 +71,27 @@ fn why_lost<T: std::fmt::Debug>(ended: Result<T, Error>) -> LossReason {
 fn script(host: &Host, fault: Fault, meets: impl Fn(&Request) -> bool + Send + Sync + 'static) {
     let network = host.network.clone();
     let _ = network.script(move |request| meets(request).then(|| fault.clone()));
+}
+
+/// The tests of a source that name none of theirs in the comment above.
+fn nameless(source: &str) -> Vec<&str> {
+    let lines: Vec<_> = source.lines().collect();
+    let tests = lines.windows(3).filter(|lines| lines[1] == "#[test]");
+    let nameless = tests.filter(|lines| !lines[0].starts_with("///"));
+    nameless.map(|lines| lines[2]).collect()
+}
+
+#[test]
+fn each_test_says_whose_behaviour_it_plays() {
+    let sources = [
+        include_str!("curator.rs"),
+        include_str!("etcd.rs"),
+        include_str!("go.rs"),
+        include_str!("java.rs"),
+    ];
+    for source in sources {
+        assert_eq!(nameless(source), [""; 0]);
+    }
+    let planted = "}\n\n#[test]\nfn of_nobody() {";
+    assert_eq!(nameless(planted), ["fn of_nobody() {"]);
 }
