@@ -21,15 +21,12 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 type Places = &'static [(usize, &'static str)];
 
 /// A holder and one waiter.
-const TWO: Places = &[
-    (0, "holds the lock all day, before one waiter"),
-    (1, "is the only waiter all day"),
-];
+const TWO: Places = &[(0, "holder, one waiter"), (1, "the only waiter")];
 const MANY: Places = &[
-    (0, "holds the lock all day, before a hundred waiters"),
-    (1, "is the first of them all day"),
-    (10, "has ten waiters before it all day"),
-    (100, "has a hundred waiters before it all day"),
+    (0, "holder, a hundred waiters"),
+    (1, "the first of them"),
+    (10, "behind ten"),
+    (100, "behind a hundred"),
 ];
 
 pub(crate) fn report(budget: &Budget, page: &mut Page) -> Done<()> {

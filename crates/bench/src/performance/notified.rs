@@ -26,7 +26,6 @@ const PACE: Figure = ("turns a round trip", Run::turns_a_round_trip);
 /// The same scene without and with notifications.
 pub(crate) struct Pair {
     polling: Scene,
-    notified: Scene,
     figures: &'static [Figure],
     runs: [Vec<Run>; 2],
 }
@@ -66,13 +65,12 @@ impl Pair {
         }
         Ok(Pair {
             polling,
-            notified,
             figures,
             runs,
         })
     }
 
-    fn rows(&self) -> impl Iterator<Item = [String; 4]> {
+    fn rows(&self) -> impl Iterator<Item = [String; 3]> {
         let Scene {
             workers, hold_ms, ..
         } = self.polling;
@@ -82,14 +80,13 @@ impl Pair {
                 format!("{workers} workers, hold {hold_ms} ms: {name}"),
                 digits(median(polling, figure)),
                 digits(median(notified, figure)),
-                format!("`{}`", self.notified.command()),
             ]
         })
     }
 }
 
 pub(crate) fn report(pairs: &[Pair], page: &mut Page) -> Done<()> {
-    let mut table = Table::new(["", "polling", "notified", "notified by"]);
+    let mut table = Table::new(["", "polling", "notified"]);
     for row in pairs.iter().flat_map(Pair::rows) {
         table.row(row);
     }

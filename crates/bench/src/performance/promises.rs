@@ -114,11 +114,20 @@ pub(crate) fn measure(driver: &Driver, budget: &Budget, queues: &[LongQueue]) ->
         measured: memory::of_waiting(budget.tasks)? / MIB,
         by: "in virtual time, with the rows in the engine".into(),
     });
+    Ok(table(promises))
+}
+
+fn table(promises: Vec<Promise>) -> String {
     let mut table = Table::new(["", "promised", "measured", "kept", "by"]);
-    for promise in promises {
+    let mut before = String::new();
+    for mut promise in promises {
+        let by = std::mem::replace(&mut before, promise.by.clone());
+        if by == promise.by {
+            promise.by = "the same".into();
+        }
         table.row(promise.cells());
     }
-    Ok(table.to_string())
+    table.to_string()
 }
 
 /// The promises about the longest queues, compared with a queue of eight.

@@ -18,7 +18,7 @@ pub(crate) fn report(driver: &Driver, budget: &Budget, page: &mut Page) -> Done<
         let scene = Scene::new(by, 8, 50, budget.turns.min(40));
         let picture = page.picture(picture)?;
         driver.run(scene, &["--plot", &picture.to_string_lossy()])?;
-        commands.push(format!("`{} --plot FILE`", scene.command()));
+        commands.push(format!("- `{} --plot FILE`", scene.command()));
     }
-    page.write("timeline", &commands.join(" and "))
+    page.write("timeline", &commands.join("\n"))
 }
