@@ -1,9 +1,10 @@
-//! The adapter of `docs/migration-delta-rs.md`: fairlock behind the trait of the crate `dynamodb_lock`, as callers of that trait see it. The
-//! page has the adapter as it stands here.
+//! fairlock behind the trait of the crate `dynamodb_lock`, as callers of that trait see it. `docs/migration.md` leads to the adapter.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
 )]
+
+mod adapter;
 
 use std::time::Duration;
 
@@ -58,112 +59,6 @@ mod shape {
         ) -> impl Future<Output = Result<bool, DynamoError>> + Send;
     }
 }
-
-// The page has what is between these two lines.
-// <adapter>
-mod adapter {
-    use super::{DynamoError, LockClient, LockItem}; // of `dynamodb_lock`
-    use fairlock::{Error, FairLock, LockData, LockGuard, RecordWait, Ticket};
-    use tokio::sync::Mutex;
-
-    /// One lock of fairlock, for callers of `dynamodb_lock::LockClient`. Its guard is renewed until the lock is released.
-    #[derive(Debug)]
-    pub(crate) struct FairLockClient {
-        lock: FairLock,
-        wait: RecordWait,
-        held: Mutex<Option<LockGuard>>,
-    }
-
-    impl FairLockClient {
-        pub(crate) fn new(lock: FairLock, wait: RecordWait) -> Self {
-            let held = Mutex::new(None);
-            FairLockClient { lock, wait, held }
-        }
-    }
-
-    impl LockClient for FairLockClient {
-        async fn try_acquire_lock(&self, data: &str) -> Result<Option<LockItem>, DynamoError> {
-            let guard = match self.lock.acquire(self.wait).await {
-                Ok(guard) => guard,
-                Err(Error::NotGranted { .. }) => return Ok(None),
-                Err(error) => return Err(told(error)),
-            };
-            // A holder that released has cleared its data. What is left tells what a dead one was at, and is handed to the caller.
-            let left = guard.data();
-            if left.is_none() {
-                guard.set_data(data).await.map_err(told)?;
-            }
-            let item = item(guard.ticket(), guard.data(), left.is_some());
-            *self.held.lock().await = Some(guard);
-            Ok(Some(item))
-        }
-
-        async fn get_lock(&self) -> Result<Option<LockItem>, DynamoError> {
-            let state = self.lock.inspect().await.map_err(told)?;
-            Ok(state.holder.map(|holder| LockItem {
-                owner_name: holder.owner,
-                lease_duration: Some(holder.lease.as_secs()),
-                ..item(holder.ticket, state.data, false)
-            }))
-        }
-
-        async fn update_data(&self, lock: &LockItem) -> Result<LockItem, DynamoError> {
-            let held = self.held.lock().await;
-            let guard = held.as_ref().filter(|guard| is_of(guard, lock));
-            let guard = guard.ok_or(DynamoError::ConditionalCheckFailed)?;
-            guard
-                .set_data(lock.data.as_deref().unwrap_or_default())
-                .await
-                .map_err(told)?;
-            Ok(item(guard.ticket(), guard.data(), false))
-        }
-
-        async fn release_lock(&self, lock: &LockItem) -> Result<bool, DynamoError> {
-            let mut held = self.held.lock().await;
-            let Some(guard) = held.take_if(|guard| is_of(guard, lock)) else {
-                return Ok(false);
-            };
-            match guard.clear_data().await.and(guard.release().await) {
-                Ok(()) => Ok(true),
-                Err(Error::Lost { .. }) => Ok(false), // another caller may have held it meanwhile
-                Err(error) => Err(told(error)),
-            }
-        }
-    }
-
-    /// The ticket takes the place of the version: it is the fencing token, and stays the same for the whole hold.
-    fn item(ticket: Ticket, data: Option<LockData>, acquired_expired_lock: bool) -> LockItem {
-        let text = data.map(|data| String::from_utf8_lossy(&data.bytes).into_owned());
-        let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-        LockItem {
-            owner_name: String::new(),
-            record_version_number: ticket.to_string(),
-            lease_duration: None,
-            is_released: false,
-            data: text,
-            lookup_time: now.as_millis(),
-            acquired_expired_lock,
-            is_non_acquirable: false,
-        }
-    }
-
-    fn is_of(guard: &LockGuard, lock: &LockItem) -> bool {
-        lock.record_version_number == guard.ticket().to_string()
-    }
-
-    fn told(error: Error) -> DynamoError {
-        let text = error.to_string();
-        match error {
-            Error::Lost { .. } => DynamoError::ConditionalCheckFailed,
-            Error::InvalidItem { .. } => DynamoError::InvalidItemSchema,
-            Error::Refused { .. } if text.contains("ResourceNotFound") => {
-                DynamoError::TableNotFound
-            }
-            _ => DynamoError::GetItemError(text),
-        }
-    }
-}
-// </adapter>
 
 const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(30);
@@ -251,39 +146,4 @@ fn errors_are_those_of_the_old_crate() {
             matches!(silent, DynamoError::GetItemError(told) if told.contains("did not serve"))
         );
     });
-}
-
-/// The lines between the marks, without the indentation that the module adds.
-fn shown(source: &str) -> String {
-    let after = source
-        .split("// <adapter>\nmod adapter {\n")
-        .nth(1)
-        .unwrap();
-    let inside = after.split("\n}\n// </adapter>").next().unwrap();
-    let lines = inside
-        .lines()
-        .map(|line| line.strip_prefix("    ").unwrap_or(line));
-    let shown = lines.collect::<Vec<_>>().join("\n");
-    shown
-        .replace(
-            "use super::{DynamoError, LockClient, LockItem}; // of `dynamodb_lock`\n",
-            "",
-        )
-        .replace("pub(crate) ", "pub ")
-}
-
-#[test]
-fn the_page_has_this_adapter() {
-    let page = include_str!("../../docs/migration-delta-rs.md");
-    let adapter = shown(include_str!("delta_rs.rs"));
-    let lines = adapter.lines().count();
-    assert!(
-        page.contains(&adapter),
-        "the adapter of the page is another one"
-    );
-    assert!((50..120).contains(&lines), "{lines}");
-    assert!(
-        !page.contains(&adapter.replace("clear_data", "set_data")),
-        "planted"
-    );
 }
