@@ -9,6 +9,7 @@ use clap_mangen::Man;
 use crate::args::Args;
 use crate::args::commands::{Completions, Pages};
 use crate::failure::{Failure, IO};
+use crate::json_page;
 use crate::output;
 use crate::text::shown;
 
@@ -24,6 +25,9 @@ pub(crate) fn man(options: &Pages) -> Result<ExitCode, Failure> {
     // Names each command after the commands above it.
     all.build();
     let Some(folder) = &options.out else {
+        if options.command == [json_page::NAME] {
+            return print(&json_page::rendered());
+        }
         let page = page(found(all, &options.command)?);
         return print(&rendered(&page)?);
     };
@@ -34,6 +38,7 @@ pub(crate) fn man(options: &Pages) -> Result<ExitCode, Failure> {
         ));
     }
     write(&all, folder)?;
+    put(&folder.join(json_page::FILE), &json_page::rendered())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -91,12 +96,15 @@ fn found(all: Command, words: &[String]) -> Result<Command, Failure> {
 /// Writes the page of the command, and those of the commands below it.
 fn write(command: &Command, folder: &Path) -> Result<(), Failure> {
     let page = page(command.clone());
-    let file = folder.join(page.get_filename());
-    let written = std::fs::write(&file, rendered(&page)?);
-    written.map_err(|error| unwritable(&file, &error.to_string()))?;
+    put(&folder.join(page.get_filename()), &rendered(&page)?)?;
     command
         .get_subcommands()
         .try_for_each(|below| write(below, folder))
+}
+
+fn put(file: &Path, page: &[u8]) -> Result<(), Failure> {
+    let written = std::fs::write(file, page);
+    written.map_err(|error| unwritable(file, &error.to_string()))
 }
 
 /// The synopsis is the usage of the command's help: it names the values of flags, and the dashes before a command.

@@ -25,7 +25,7 @@ const PARTING: Duration = Duration::from_secs(2);
 /// In bytes: more than a lock carries, by one.
 const MOST: u64 = 64 * 1024 + 1;
 
-/// The data of a lock in JSON, by the schema in `docs/operations.md`.
+/// The data of a lock in JSON, by the schema in `json.md`.
 #[derive(Serialize)]
 struct Carried<'a> {
     lock: &'a str,

@@ -30,7 +30,7 @@ pub(crate) fn hold(options: Hold) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The holds in JSON, by the schema in `docs/operations.md`.
+/// The holds in JSON, by the schema in `json.md`.
 #[derive(Serialize)]
 struct Held {
     lock: String,

@@ -24,7 +24,7 @@ use crate::text::{quoted, shown};
 /// How long leaving the queue may take when a signal ends this process.
 const PARTING: Duration = Duration::from_secs(2);
 
-/// A lease in JSON, by the schema in `docs/operations.md`.
+/// A lease in JSON, by the schema in `json.md`.
 #[derive(Serialize)]
 struct Line<'a> {
     lock: &'a str,

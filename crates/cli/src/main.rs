@@ -25,6 +25,7 @@ mod failure;
 mod hold;
 mod intervene;
 mod ipc;
+mod json_page;
 mod lease;
 mod local_file;
 mod location;

@@ -17,7 +17,7 @@ use crate::text::shown;
 /// The permits of a lock that is not a semaphore.
 pub(crate) const OF_A_LOCK: u64 = 64;
 
-/// A lock in JSON, by the schema in `docs/operations.md`.
+/// A lock in JSON, by the schema in `json.md`.
 #[derive(Serialize)]
 struct Lock<'a> {
     lock: &'a str,

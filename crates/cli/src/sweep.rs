@@ -18,7 +18,7 @@ use crate::signals;
 /// How long the requests under way may take when a signal has come.
 const PARTING: Duration = Duration::from_secs(2);
 
-/// A sweep in JSON, by the schema in `docs/operations.md`.
+/// A sweep in JSON, by the schema in `json.md`.
 #[derive(Serialize)]
 struct Swept {
     locks: u64,

@@ -117,7 +117,7 @@ Examples:
 /// `fairlock hold`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Hold {
-    /// Print a line of JSON in place of the ticket; docs/operations.md explains the fields
+    /// Print a line of JSON in place of the ticket; `fairlock man json` explains the fields
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -184,7 +184,7 @@ pub(crate) enum Data {
 /// `fairlock data get`
 #[derive(Debug, clap::Args)]
 pub(crate) struct DataGet {
-    /// Print JSON, whose fields docs/operations.md explains
+    /// Print JSON, whose fields `fairlock man json` explains
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -234,7 +234,7 @@ pub(crate) struct DataTurn {
     #[arg(long, hide_short_help = true)]
     pub(crate) nested: bool,
 
-    /// Print a line of JSON when it is done; docs/operations.md explains the fields
+    /// Print a line of JSON when it is done; `fairlock man json` explains the fields
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -344,7 +344,7 @@ pub(crate) struct LeaseAcquire {
     #[arg(long, value_name = "NAME", env = "FAIRLOCK_OWNER")]
     pub(crate) owner: Option<String>,
 
-    /// Print a line of JSON in place of the text; docs/operations.md explains the fields.
+    /// Print a line of JSON in place of the text; `fairlock man json` explains the fields.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -381,7 +381,7 @@ pub(crate) struct LeaseExtend {
     #[command(flatten)]
     pub(crate) of: Permits,
 
-    /// Print a line of JSON in place of the text; docs/operations.md explains the fields.
+    /// Print a line of JSON in place of the text; `fairlock man json` explains the fields.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -401,7 +401,7 @@ pub(crate) struct LeaseRelease {
     #[command(flatten)]
     pub(crate) of: Permits,
 
-    /// Print a line of JSON when it is done; docs/operations.md explains the fields.
+    /// Print a line of JSON when it is done; `fairlock man json` explains the fields.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -425,7 +425,7 @@ pub(crate) struct LeaseShow {
     #[command(flatten)]
     pub(crate) of: PermitsOfShow,
 
-    /// Print a line of JSON for each lease; docs/operations.md explains the fields.
+    /// Print a line of JSON for each lease; `fairlock man json` explains the fields.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -460,7 +460,7 @@ pub(crate) struct Sweep {
     #[arg(long, conflicts_with = "lock")]
     pub(crate) idle_locks: bool,
 
-    /// Print JSON, one line for each sweep; docs/operations.md explains the fields.
+    /// Print JSON, one line for each sweep; `fairlock man json` explains the fields.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -486,7 +486,7 @@ Examples:
 /// `fairlock doctor`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Doctor {
-    /// Print JSON, one line for each check; docs/operations.md explains the fields.
+    /// Print JSON, one line for each check; `fairlock man json` explains the fields.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -521,7 +521,7 @@ pub(crate) struct Pages {
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     pub(crate) out: Option<PathBuf>,
 
-    /// The command whose page to print, such as `table create` [default: that of fairlock itself].
+    /// The command whose page to print, such as `table create`; `json` for the fields of the commands' JSON [default: that of fairlock itself].
     #[arg(value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 }

@@ -329,7 +329,7 @@ pub(crate) struct Create {
 /// `fairlock show`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
-    /// Print JSON, whose fields docs/operations.md explains
+    /// Print JSON, whose fields `fairlock man json` explains
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -415,7 +415,7 @@ pub(crate) struct Resize {
 /// `fairlock ls`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ls {
-    /// Print JSON, one line for each lock, in no order; docs/operations.md explains the fields
+    /// Print JSON, one line for each lock, in no order; `fairlock man json` explains the fields
     #[arg(long)]
     pub(crate) json: bool,
 

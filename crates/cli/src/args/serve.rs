@@ -39,7 +39,7 @@ pub(crate) struct Serve {
     #[arg(long)]
     pub(crate) log: bool,
 
-    /// Print the address as a line of JSON; docs/operations.md explains the fields.
+    /// Print the address as a line of JSON; `fairlock man json` explains the fields.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -41,7 +41,7 @@ pub(crate) struct Top {
     #[arg(long)]
     pub(crate) once: bool,
 
-    /// Print the locks once as JSON, one line for each; docs/operations.md explains the fields.
+    /// Print the locks once as JSON, one line for each; `fairlock man json` explains the fields.
     #[arg(long)]
     pub(crate) json: bool,
 

@@ -42,7 +42,7 @@ enum State {
     Problem,
 }
 
-/// The result of a check, in JSON by the schema in `docs/operations.md`.
+/// The result of a check, in JSON by the schema in `json.md`.
 #[derive(Debug, Serialize)]
 struct Check {
     check: &'static str,

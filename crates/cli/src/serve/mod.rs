@@ -18,7 +18,7 @@ use crate::output;
 use crate::signals;
 use answer::Desk;
 
-/// A server in JSON, by the schema in `docs/operations.md`.
+/// A server in JSON, by the schema in `json.md`.
 #[derive(Serialize)]
 struct Serving<'a> {
     url: &'a str,

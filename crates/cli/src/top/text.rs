@@ -15,7 +15,7 @@ use crate::failure::{Failure, UNAVAILABLE, say};
 use crate::output::{self, milliseconds, rounded};
 use crate::text::shown;
 
-/// A line of the list in JSON, by the schema in `docs/operations.md`.
+/// A line of the list in JSON, by the schema in `json.md`.
 #[derive(Serialize)]
 struct Listed<'a> {
     lock: &'a str,

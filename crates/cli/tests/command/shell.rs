@@ -103,6 +103,32 @@ fn each_command_has_a_page_and_all_are_written_into_a_directory() {
     }
 }
 
+/// Each field that a command's JSON may have stands on the page, with its type.
+#[test]
+fn the_fields_of_the_json_have_a_page() {
+    let home = TempDir::new().unwrap();
+    fs::create_dir(home.path().join("man1")).unwrap();
+    run(home.path(), &["man", "--out", "man1"]).assert_done();
+    let page = run(home.path(), &["man", "json"]).assert_done().to_owned();
+    let written = fs::read_to_string(home.path().join("man1/fairlock-json.1")).unwrap();
+    assert_eq!(written, page);
+    let rows = include_str!("../../src/json.md").lines();
+    let fields = rows.filter_map(|row| row.strip_prefix("| `")?.split('`').next());
+    let fields: Vec<_> = fields.collect();
+    assert!(fields.len() > 50, "{fields:?}");
+    for field in fields {
+        assert!(page.contains(&format!(".TP\n\\fB{field}\\fR (")), "{field}");
+    }
+    assert!(
+        page.contains("number or null") && page.contains("\\-\\-json"),
+        "{page}"
+    );
+    let lines = page.lines();
+    let control = lines.filter(|line| line.starts_with('.') && !line.starts_with(".TP"));
+    let control: Vec<_> = control.filter(|line| *line != ".PP").collect();
+    assert_eq!(control.len(), 3, "{control:?}");
+}
+
 /// The synopsis of each page names what the command needs, and each flag says what it does.
 #[test]
 fn a_page_has_the_values_of_flags_and_says_something_of_each() {

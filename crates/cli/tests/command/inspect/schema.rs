@@ -1,4 +1,4 @@
-//! The JSON of a lock as the documentation describes it.
+//! The JSON of the commands as `fairlock man json` describes it.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,10 @@ use serde_json::Value;
 
 use crate::command::Said;
 
-/// The table of fields under "The command's JSON" that a line with these words introduces.
+/// The table of fields that a line with these words introduces.
 fn schema(words: &str) -> BTreeMap<String, String> {
-    let docs = include_str!("../../../../../docs/operations.md");
-    let (_, section) = docs.split_once("### The command's JSON").unwrap();
-    let (section, _) = section.split_once("\n## ").unwrap();
-    let (_, behind) = section.split_once(&format!("\n{words}")).unwrap();
+    let tables = include_str!("../../../src/json.md");
+    let (_, behind) = tables.split_once(&format!("\n{words}")).unwrap();
     let (_, table) = behind.split_once("|---|---|---|\n").unwrap();
     fields(table)
 }
