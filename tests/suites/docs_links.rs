@@ -76,6 +76,12 @@ impl Page {
     }
 }
 
+/// Whether a link from a page of `docs/` leads to a file and a heading that are there.
+pub(crate) fn leads_somewhere(link: &str) -> bool {
+    let (path, text) = (root().join("docs/from.md"), String::new());
+    Page { path, text }.problem(link).is_none()
+}
+
 /// `[text](target)`, any number on a line.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| {

@@ -1,4 +1,4 @@
-//! The commands of the README are commands that `.ci/run` runs.
+//! The `sh` blocks of the README have commands that `.ci/run` runs.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -29,10 +29,10 @@ fn steps(script: &str) -> Vec<&str> {
 }
 
 #[test]
-fn ci_runs_both_commands_of_the_readme_as_they_stand_there() {
+fn ci_runs_the_commands_of_the_readme_as_they_stand_there() {
     let (readme, script) = (read("README.md"), read(".ci/run"));
     let (commands, steps) = (commands(&readme), steps(&script));
-    assert_eq!(commands.len(), 2, "{commands:?}");
+    assert!(!commands.is_empty());
     for command in commands {
         assert!(steps.contains(&command), "`{command}` is not in {steps:?}");
     }

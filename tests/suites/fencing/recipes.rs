@@ -8,17 +8,19 @@ use rusqlite::{Connection, named_params};
 
 const PAGE: &str = include_str!("../../../docs/fencing.md");
 
-/// The block of SQL after a heading.
-fn sql(heading: &str) -> &'static str {
-    let (_, section) = PAGE.split_once(&format!("\n#### {heading}\n")).unwrap();
-    let (_, block) = section.split_once("```sql\n").unwrap();
-    block.split_once("```").unwrap().0
+/// The block of SQL that has these words.
+fn sql(words: &str) -> &'static str {
+    let blocks = PAGE.split("```sql\n").skip(1);
+    let mut blocks = blocks.filter_map(|block| Some(block.split_once("```")?.0));
+    blocks.find(|block| block.contains(words)).unwrap()
 }
 
 /// An account of 100 whose newest token is 8.
 fn accounts() -> Connection {
     let connection = Connection::open_in_memory().unwrap();
-    connection.execute_batch(sql("The column")).unwrap();
+    connection
+        .execute_batch(sql("CREATE TABLE account"))
+        .unwrap();
     let account = "INSERT INTO account (id, balance, fence) VALUES ('42', 100, 8)";
     assert_eq!(connection.execute(account, []).unwrap(), 1);
     connection
@@ -35,7 +37,9 @@ fn an_sql_update_is_refused_by_a_newer_token_and_remembers_its_own() {
     let connection = accounts();
     let update = |token: i64, balance: i64| {
         let values = named_params! { "$1": "42", "$2": balance, "$3": token };
-        connection.execute(sql("One statement"), values).unwrap()
+        connection
+            .execute(sql("UPDATE account SET balance = $2"), values)
+            .unwrap()
     };
     assert_eq!((update(7, 1), account(&connection)), (0, (100, 8)));
     assert_eq!((update(8, 2), account(&connection)), (1, (2, 8)));
@@ -48,7 +52,7 @@ fn an_sql_insert_over_a_row_is_refused_by_a_newer_token() {
     let connection = accounts();
     let upsert = |id: &str, token: i64| {
         let values = named_params! { "$1": id, "$2": 5, "$3": token };
-        connection.execute(sql("Insert or update"), values).unwrap()
+        connection.execute(sql("ON CONFLICT"), values).unwrap()
     };
     assert_eq!((upsert("42", 7), account(&connection)), (0, (100, 8)));
     assert_eq!((upsert("42", 9), account(&connection)), (1, (5, 9)));

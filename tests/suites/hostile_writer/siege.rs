@@ -293,7 +293,7 @@ fn are_in_order(grants: &[Grant]) -> bool {
     })
 }
 
-/// As docs/operations.md says: stop the callers, delete the items, start the callers.
+/// As docs/repair.md says: stop the callers, delete the items, start the callers.
 async fn way_out(
     lab: &Lab,
     hosts: Vec<Host>,

@@ -125,7 +125,7 @@ fn compare(file: &Path, found: &str) {
     if let Some(difference) = difference(&expected, found) {
         panic!(
             "the public API is not as in {}: {difference}. If that is meant, `{BLESS}=1 cargo test --test suites \
-             public_api::` writes the file again, and docs/changelog.md says what changed",
+             public_api::` writes the file again",
             file.display()
         );
     }

@@ -233,7 +233,7 @@ fn shell(home: &TempDir, script: &str) -> Command {
 #[test]
 fn a_script_takes_a_turn_around_several_commands() {
     let home = home();
-    let script = crate::operations::example("A turn around a part of a script", "bash");
+    let script = crate::operations::example("coproc LOCK", "bash");
     std::fs::write(
         home.path().join("deploy.sh"),
         "echo \"deploys under $1\"; fairlock show --exit-code deploy/prod > /dev/null; echo $?",

@@ -1,4 +1,4 @@
-//! The examples in docs/operations.md run as they stand there.
+//! The examples of docs/command.md run as they stand there.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -13,13 +13,17 @@ use tempfile::TempDir;
 
 use crate::command::{Said, fairlock, path, said};
 
-const MANUAL: &str = include_str!("../../../../docs/operations.md");
-
-/// The first block of code in a language after a heading.
-pub(crate) fn example(heading: &str, language: &str) -> &'static str {
-    let (_, section) = MANUAL.split_once(&format!("\n#### {heading}\n")).unwrap();
-    let (_, block) = section.split_once(&format!("```{language}\n")).unwrap();
-    block.split_once("```").unwrap().0
+/// The block of code in a language that has these words.
+pub(crate) fn example(words: &str, language: &str) -> String {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/command.md");
+    let page = fs::read_to_string(page).unwrap();
+    let fence = format!("```{language}\n");
+    let blocks = page.split(&fence).skip(1);
+    let mut blocks = blocks.filter_map(|block| Some(block.split_once("```")?.0));
+    blocks
+        .find(|block| block.contains(words))
+        .unwrap()
+        .to_owned()
 }
 
 /// A directory with a file of locks, and a script that records its ticket.
@@ -57,7 +61,8 @@ fn ran(home: &Path) -> String {
 #[test]
 fn the_line_for_cron_runs_and_a_second_host_does_nothing() {
     let home = home("report.sh");
-    let line = example("cron", "crontab").lines().last().unwrap();
+    let crontab = example("nightly-report", "crontab");
+    let line = crontab.lines().last().unwrap();
     // Five fields of time come before the command.
     let command = line.splitn(6, ' ').last().unwrap();
     assert!(command.ends_with("-- ./report.sh"), "{command}");
@@ -77,7 +82,7 @@ fn the_line_for_cron_runs_and_a_second_host_does_nothing() {
 #[test]
 fn the_service_runs_what_its_unit_says() {
     let home = home("consumer.sh");
-    let unit = example("systemd", "ini");
+    let unit = example("ExecStart=fairlock run", "ini");
     let start = unit
         .lines()
         .find_map(|line| line.strip_prefix("ExecStart="))
@@ -90,7 +95,7 @@ fn the_service_runs_what_its_unit_says() {
 #[test]
 fn the_deployment_runs() {
     let home = home("deploy.sh");
-    let ended = shell(home.path(), example("Deployments from CI", "sh"));
+    let ended = shell(home.path(), &example("./deploy.sh", "sh"));
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(ran(home.path()), "deploy/prod");
 }

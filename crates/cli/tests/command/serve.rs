@@ -450,11 +450,11 @@ fn commands_may_use_the_file_beside_it() {
 #[test]
 fn the_lines_that_a_test_starts_it_with_work_as_they_stand_in_the_page() {
     let page = include_str!("../../../../docs/testing-your-service.md");
-    let (_, section) = page
-        .split_once("## Other languages and several processes")
+    let blocks = page.split("```bash\n").skip(1);
+    let mut blocks = blocks.filter_map(|block| Some(block.split_once("```")?.0));
+    let lines = blocks
+        .find(|block| block.contains("fairlock serve"))
         .unwrap();
-    let (_, lines) = section.split_once("```bash\n").unwrap();
-    let (lines, _) = lines.split_once("```").unwrap();
     let home = TempDir::new().unwrap();
     std::fs::write(
         home.path().join("report.sh"),

@@ -155,7 +155,7 @@ async fn delete_key(table: &Table, key: AttributeValue) {
         .unwrap();
 }
 
-/// The way out, as docs/operations.md describes it, between stopping the callers and starting them.
+/// The way out, as docs/repair.md describes it, between stopping the callers and starting them.
 pub async fn delete_all(table: &Table) {
     for item in items(table).await {
         delete_key(table, item["sk"].clone()).await;
