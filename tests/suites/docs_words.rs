@@ -1,5 +1,5 @@
-//! The language of the pages, the documentation and the public items: the words of `docs/glossary.md`, and sentences that have an actor
-//! and an end.
+//! The language of the pages, the documentation and the public items: the project's words, sentences that have an actor and an end, and
+//! pages of a stated length.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -57,6 +57,42 @@ const BARE: [&str; 8] = [
     "Everybody",
     "One",
 ];
+/// The most words of each page. Whoever adds takes away: what `--help`, the documentation or a test says needs no page.
+const BUDGETS: [(&str, usize); 27] = [
+    ("README.md", 1_250),
+    ("CONTRIBUTING.md", 1_600),
+    ("docs/SUMMARY.md", 100),
+    ("docs/architecture.md", 1_300),
+    ("docs/changelog.md", 400),
+    ("docs/command.md", 2_900),
+    ("docs/concepts.md", 2_400),
+    ("docs/cost.md", 2_000),
+    ("docs/errors.md", 2_500),
+    ("docs/features.md", 2_000),
+    ("docs/fencing.md", 2_200),
+    ("docs/metrics.md", 1_700),
+    ("docs/migration.md", 2_600),
+    ("docs/notifications.md", 1_200),
+    ("docs/operations.md", 3_500),
+    ("docs/performance.md", 2_900),
+    ("docs/protocol.md", 8_400),
+    ("docs/releasing.md", 650),
+    ("docs/repair.md", 1_500),
+    ("docs/rolling-upgrades.md", 1_000),
+    ("docs/safety.md", 1_650),
+    ("docs/security.md", 1_600),
+    ("docs/shutdown.md", 1_850),
+    ("docs/start.md", 1_150),
+    ("docs/testing.md", 2_800),
+    ("docs/testing-your-service.md", 1_150),
+    ("docs/which-primitive.md", 2_200),
+];
+/// All pages together have no more words.
+const BOOK: usize = 50_000;
+/// A paragraph, or an item of a list, has no more words.
+const PARAGRAPH: usize = 80;
+/// A cell of a table has no more words.
+const CELL: usize = 40;
 /// A sentence has no more words, but for those at the end of a run of flags, which end without a full stop.
 const WORDS: usize = 30;
 const LONGER: usize = 10;
@@ -75,11 +111,15 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// The pages of the book, each with its text.
+fn book() -> Vec<(PathBuf, String)> {
+    let pages = docs_links::pages().into_iter();
+    pages.map(|page| (page.path, page.text)).collect()
+}
+
 /// What a reader of the project reads, each with its prose.
 fn pages() -> Vec<(PathBuf, String)> {
-    let texts = docs_links::pages()
-        .into_iter()
-        .map(|page| (page.path, page.text));
+    let texts = book().into_iter();
     let crates = ["protocol", "embedded", "testkit", "cli", "bench"];
     let crates = crates.map(|name| root().join("crates").join(name).join("src"));
     let folders = [root().join("src")].into_iter().chain(crates);
@@ -117,9 +157,8 @@ fn prose(text: &str) -> String {
 
 /// The sentences of the paragraphs.
 fn sentences(text: &str) -> Vec<String> {
-    let prose = prose(text);
     let mut sentences = Vec::new();
-    for paragraph in prose.split("\n\n") {
+    for paragraph in paragraphs(text) {
         let mut sentence = Vec::new();
         for word in paragraph.split_whitespace() {
             sentence.push(word);
@@ -142,6 +181,68 @@ fn all_sentences(is_such: fn(&str) -> bool) -> Vec<(PathBuf, String)> {
     pages().into_iter().flat_map(of_page).collect()
 }
 
+fn words(text: &str) -> usize {
+    text.split_whitespace().count()
+}
+
+/// The text without its blocks of code, an empty line where they were.
+fn without_code(text: &str) -> String {
+    let mut is_code = false;
+    let lines = text.lines().map(|line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        if is_code || is_fence { "" } else { line }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Whether a line begins an item of a list.
+fn is_item(line: &str) -> bool {
+    let line = line.trim_start();
+    let number = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    line.starts_with("- ") || line.starts_with("* ") || (number != line && number.starts_with(". "))
+}
+
+/// The paragraphs, and the items of lists.
+fn paragraphs(text: &str) -> Vec<String> {
+    let mut paragraphs = vec![String::new()];
+    for line in prose(text).lines() {
+        if line.trim().is_empty() || is_item(line) {
+            paragraphs.push(String::new());
+        }
+        if let Some(last) = paragraphs.last_mut() {
+            *last += line.trim();
+            last.push(' ');
+        }
+    }
+    paragraphs
+}
+
+/// The paragraphs and the cells of tables that are too long.
+fn fat(text: &str) -> Vec<String> {
+    let text = without_code(text);
+    let rows = text
+        .lines()
+        .filter(|line| line.trim_start().starts_with('|'));
+    let cells = rows.flat_map(|row| row.split('|').map(str::to_owned));
+    let cells = cells.filter(|cell| words(cell) > CELL);
+    let paragraphs = paragraphs(&text).into_iter();
+    let paragraphs = paragraphs.filter(|paragraph| words(paragraph) > PARAGRAPH);
+    cells.chain(paragraphs).collect()
+}
+
+/// What a page has beyond its budget, if it has one.
+fn beyond(path: &str, text: &str) -> Option<String> {
+    let budget = BUDGETS.iter().find(|(page, _)| *page == path);
+    match (budget, words(text)) {
+        (None, count) => Some(format!("{path} has {count} words and no budget")),
+        (Some((_, most)), count) if count > *most => {
+            Some(format!("{path} has {count} words of {most}"))
+        }
+        _ => None,
+    }
+}
+
 fn is_bare(sentence: &str) -> bool {
     let mut words = sentence
         .split(|c: char| !c.is_alphanumeric() && c != '-')
@@ -153,14 +254,14 @@ fn is_bare(sentence: &str) -> bool {
 }
 
 fn is_long(sentence: &str) -> bool {
-    sentence.split_whitespace().count() > WORDS
+    words(sentence) > WORDS
 }
 
 /// The old words that a text has in it.
 fn old_words(text: &str) -> Vec<&'static str> {
     let is_of_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
-    let words = text.to_lowercase();
-    let words: Vec<_> = words
+    let text = text.to_lowercase();
+    let words: Vec<_> = text
         .split(|c: char| !is_of_word(c))
         .filter(|word| !word.is_empty())
         .collect();
@@ -204,7 +305,7 @@ fn has_an_old_name(line: &str) -> bool {
 }
 
 #[test]
-fn the_pages_and_the_documentation_have_the_words_of_the_glossary() {
+fn the_pages_and_the_documentation_have_the_projects_words() {
     let found: Vec<_> = pages()
         .into_iter()
         .map(|(path, text)| (path, old_words(&text)))
@@ -214,7 +315,7 @@ fn the_pages_and_the_documentation_have_the_words_of_the_glossary() {
 }
 
 #[test]
-fn public_items_have_the_words_of_the_glossary() {
+fn public_items_have_the_projects_words() {
     let found: Vec<_> = sources(&root().join("src"))
         .into_iter()
         .flat_map(|path| {
@@ -239,6 +340,31 @@ fn sentences_are_short() {
 }
 
 #[test]
+fn each_page_keeps_to_its_budget_and_all_of_them_to_that_of_the_book() {
+    let book = book();
+    let path = |path: &Path| path.strip_prefix(root()).unwrap().display().to_string();
+    let beyond = book.iter().filter_map(|(at, text)| beyond(&path(at), text));
+    assert_eq!(Vec::from_iter(beyond), [""; 0]);
+    let all: usize = book.iter().map(|(_, text)| words(text)).sum();
+    assert!(all <= BOOK, "{all} words");
+    let pages: Vec<_> = book.iter().map(|(at, _)| path(at)).collect();
+    let gone = BUDGETS
+        .iter()
+        .filter(|(page, _)| !pages.iter().any(|it| it == page));
+    assert_eq!(Vec::from_iter(gone), [&("", 0); 0]);
+}
+
+#[test]
+fn paragraphs_and_cells_are_short() {
+    let found = book().into_iter().flat_map(|(path, text)| {
+        let fat = fat(&text).into_iter();
+        fat.map(move |it| (path.clone(), it))
+    });
+    let found: Vec<_> = found.collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
 fn planted_words_and_sentences_are_found() {
     assert_eq!(old_words("The heirs stand\nin line."), ["heirs", "in line"]);
     assert_eq!(old_words("A deadline, inherited; a seating plan."), [""; 0]);
@@ -254,4 +380,17 @@ fn planted_words_and_sentences_are_found() {
     assert!(is_long(&"word ".repeat(31)) && !is_long(&"word ".repeat(30)));
     let source = "/// Seats.\nfn code() {} // a party\n    //! One line.";
     assert_eq!(documentation(source), "Seats.\nOne line.");
+}
+
+#[test]
+fn planted_pages_that_are_too_long_are_found() {
+    let of = |count| "word ".repeat(count);
+    assert_eq!(fat(&format!("{}\n\n- {}\n", of(80), of(79))), [""; 0]);
+    assert_eq!(fat(&format!("{}\n{}", of(40), of(41))).len(), 1);
+    assert_eq!(fat(&format!("- {}\n- {}", of(79), of(80))).len(), 1);
+    assert_eq!(fat(&format!("| a | {} |\n", of(41))).len(), 1);
+    assert_eq!(fat(&format!("| a | {} |\n", of(40))), [""; 0]);
+    assert_eq!(fat(&format!("```\n{}\n```\n", of(200))), [""; 0]);
+    assert!(beyond("README.md", &of(1_251)).is_some() && beyond("README.md", &of(1_250)).is_none());
+    assert!(beyond("docs/planted.md", "word").is_some());
 }
