@@ -65,7 +65,7 @@
 //! | items that are changed only as they were read | [`VersionedTable`] |
 //! | the queue, and the events of a hold | [`FairLock::inspect`], [`FairLock::watch`], [`LockGuard::events`] |
 //!
-//! `docs/features.md` compares these with other locks and names the test that shows each.
+//! `docs/features.md` compares these with other locks.
 //!
 //! # Guarantees
 //!
@@ -82,7 +82,7 @@
 //! - **Nothing is left behind**: a caller may drop every future and every guard at any point. An idle lock is one item, which is
 //!   small but for the data on it, and DynamoDB's TTL removes it.
 //!
-//! `docs/protocol.md` explains how, and names the tests that show it.
+//! `docs/safety.md` says why, and names the tests that show it; `docs/protocol.md` has each write and its condition.
 //!
 //! # Limitations
 //!
@@ -100,13 +100,13 @@
 //! - **The lock's item grows** with each sharer and with its [data](LockGuard::set_data). DynamoDB charges each write of it by
 //!   the kilobyte: `docs/cost.md`.
 //! - **Any process that may write the table can take a lock.** Locks coordinate clients that cooperate.
-//! - **Lock items that are deleted or restored by hand** can send tickets back, as `docs/operations.md` says.
+//! - **Lock items that are deleted or restored by hand** can send tickets back, as `docs/repair.md` says.
 //!
 //! # The end of a process
 //!
 //! The client releases a dropped guard in the background, and a process that ends takes its background along. The next caller
 //! then waits for the lease. So a program runs its work in [`LockClient::scope`], which releases all locks and leaves all queues
-//! however the work ends. Where that does not fit, it calls [`LockClient::shutdown`] before it ends. `docs/operations.md` lists
+//! however the work ends. Where that does not fit, it calls [`LockClient::shutdown`] before it ends. `docs/shutdown.md` lists
 //! each way to end, and what it leaves.
 //!
 //! # Features
@@ -122,11 +122,10 @@
 //! # Further reading
 //!
 //! - Users: `docs/start.md`, `docs/concepts.md`, `docs/which-primitive.md`, `docs/shutdown.md`, `docs/errors.md`,
-//!   `docs/fencing.md`, `docs/multi-lock.md`, `docs/notifications.md`, `docs/testing-your-service.md`, and `docs/migration.md`
-//!   for a move from another lock client.
-//! - Operators: `docs/operations.md` for settings and permissions, `docs/infrastructure.md`, `docs/cost.md`,
-//!   `docs/security.md`, `docs/performance.md`.
-//! - Contributors: `docs/architecture.md` is a map of the sources, `docs/testing.md` says what the suites prove.
+//!   `docs/fencing.md`, `docs/testing-your-service.md`, and `docs/migration.md` for a move from another lock.
+//! - Operators: `docs/operations.md` for the table, permissions and settings, `docs/command.md`, `docs/repair.md`,
+//!   `docs/metrics.md`, `docs/cost.md`, `docs/notifications.md`, `docs/security.md`.
+//! - Reviewers: `docs/safety.md`, `docs/protocol.md`, `docs/testing.md`, `docs/performance.md`.
 
 mod acquire;
 mod admin;
@@ -229,11 +228,6 @@ struct FencingPage;
 #[cfg(all(doctest, feature = "embedded"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
-
-/// Compiles the example for services.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/operations.md")]
-struct OperationsPage;
 
 /// Compiles and runs the template for tests of services.
 #[cfg(all(doctest, feature = "embedded"))]

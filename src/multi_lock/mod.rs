@@ -1,7 +1,7 @@
 //! Several locks at once, all or none. They are taken in one order, so that callers that name them in different orders never wait
 //! for each other in a ring.
 //!
-//! `docs/multi-lock.md` says why the order is enough, and why the same ticket on each lock is not.
+//! `docs/safety.md` says why the order is enough, and why the same ticket on each lock is not.
 
 mod claim;
 mod guard;
