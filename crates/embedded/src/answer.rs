@@ -12,6 +12,9 @@ use aws_smithy_types::date_time::Format;
 const DYNAMODB: &str = "com.amazonaws.dynamodb.v20120810";
 const CORAL: &str = "com.amazon.coral.service";
 
+/// The lock client reads it.
+const BOOT_BEGAN: &str = "x-fairlock-boot-began";
+
 const IN_CONFLICT: &str = "Transaction is ongoing for the item";
 
 pub(crate) struct Answer {
@@ -75,9 +78,14 @@ impl Answer {
         Answer::new(status, body.to_string())
     }
 
-    /// Renders the answer as HTTP, with the headers that DynamoDB sends. `now` is the time since 1970, without which there is no `Date`.
+    /// Renders the answer as HTTP, with the headers that DynamoDB sends. `now` is the time since 1970, without which there is no `Date`. No
+    /// process is alive that wrote before `boot_began`.
     #[expect(clippy::expect_used, reason = "every status here is a constant")]
-    pub(crate) fn into_http(self, now: Option<Duration>) -> HttpResponse {
+    pub(crate) fn into_http(
+        self,
+        now: Option<Duration>,
+        boot_began: Option<Duration>,
+    ) -> HttpResponse {
         let status = StatusCode::try_from(self.status).expect("an HTTP status");
         let mut response = HttpResponse::new(status, SdkBody::from(self.body));
         let headers = response.headers_mut();
@@ -85,6 +93,9 @@ impl Answer {
         headers.insert("x-amzn-requestid", request_id());
         if let Some(date) = now.and_then(date) {
             headers.insert("date", date);
+        }
+        if let Some(began) = boot_began {
+            headers.insert(BOOT_BEGAN, began.as_secs().to_string());
         }
         response
     }

@@ -191,7 +191,7 @@ impl Server {
     fn respond(&self, answer: Answer) -> HttpResponse {
         match self {
             Server::Engine(engine) => engine.respond(answer),
-            Server::Http(_) => answer.into_http(Some(System.unix())),
+            Server::Http(_) => answer.into_http(Some(System.unix()), None),
         }
     }
 }

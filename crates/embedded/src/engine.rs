@@ -182,6 +182,28 @@ impl Engine {
         self
     }
 
+    /// Says that nobody but processes of this machine uses the tables of this engine. If all engines on a file say so, its answers after a
+    /// reboot have a header `x-fairlock-boot-began`, in seconds since 1970. No process that wrote before that time is alive. A boot counts as
+    /// another one if its id differs and less time has passed since it began. If one engine on the file does not say so, later reboots have
+    /// no such effect, for good.
+    ///
+    /// Do not say so of a file that other machines can see, or of an engine behind a server.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fairlock_embedded::Engine;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let engine = Engine::file(directory.path().join("locks.db"))?.private_to_machine();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use = "the returned engine is private"]
+    pub fn private_to_machine(mut self) -> Engine {
+        self.store.set_private();
+        self
+    }
+
     /// Makes the engine act like one that does not know `ReturnValuesOnConditionCheckFailure`: a failed condition shows no item.
     ///
     /// # Examples
@@ -264,7 +286,8 @@ impl Engine {
 
     /// Renders an answer as it leaves this engine, whether or not the engine wrote it.
     pub(crate) fn respond(&self, answer: Answer) -> HttpResponse {
-        answer.into_http(self.store.date().filter(|_| self.dated))
+        let boot_began = self.store.boot_began();
+        answer.into_http(self.store.date().filter(|_| self.dated), boot_began)
     }
 
     fn word(&self, said: Result<Option<String>, DynoxideError>) -> Answer {

@@ -82,7 +82,13 @@ impl Store {
     pub(crate) fn set_clock(&mut self, clock: Arc<dyn WallClock>) {
         match self {
             Store::Memory(_, set) => *set = clock,
-            Store::File(file) => file.date = FileDate::of(clock),
+            Store::File(file) => file.date.set_clock(clock),
+        }
+    }
+
+    pub(crate) fn set_private(&mut self) {
+        if let Store::File(file) = self {
+            file.date.set_private();
         }
     }
 
@@ -91,6 +97,14 @@ impl Store {
         match self {
             Store::Memory(_, clock) => Some(clock.unix()),
             Store::File(file) => file.date.now(),
+        }
+    }
+
+    /// No process is alive that wrote the store before this time.
+    pub(crate) fn boot_began(&self) -> Option<Duration> {
+        match self {
+            Store::Memory(..) => None,
+            Store::File(file) => file.date.boot_began(),
         }
     }
 

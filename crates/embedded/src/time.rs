@@ -166,11 +166,14 @@ mod system {
 
     /// By how many nanoseconds the clock is ahead in this time namespace. All processes of a machine count by the namespace of its boot.
     fn ahead() -> i128 {
+        let namespace = |name| std::fs::read_link(format!("/proc/self/ns/{name}")).ok();
         let offsets = std::fs::read_to_string("/proc/self/timens_offsets");
-        offsets
-            .ok()
-            .and_then(|text| offset(&text))
-            .unwrap_or_default()
+        match namespace("time") == namespace("time_for_children") {
+            true => offsets.ok().and_then(|text| offset(&text)),
+            // This process has made a namespace, and is not in it: the file tells of its children.
+            false => None,
+        }
+        .unwrap_or_default()
     }
 
     fn offset(text: &str) -> Option<i128> {
