@@ -9,6 +9,7 @@ use crate::snapshot::{self, Snapshot, WATCHED};
 use crate::store::{self, Failure, RetryPolicy, Store, Timed, Write};
 use crate::telemetry::{self, EvictedPlace};
 use fairlock_protocol::doorway::Seen;
+use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::place::{Act, Place};
 use fairlock_protocol::step::{self, ClearingStep, Has, Known, Unsettled};
@@ -101,11 +102,11 @@ impl<'a> Reclaim<'a> {
 
     /// The verdict on what the claim sees. No participant counts as dead by the time of a single answer.
     async fn refusal(&mut self) -> Result<ClearingStep, Failure> {
-        let config = self.store.config();
         while self.store.has_time_left(self.policy) {
             let (snapshot, time) = (&self.snapshot, self.judge.time());
-            let digest = snapshot.digest(|_, entry| snapshot::by_server_clock(config, entry, time));
-            let is_over = snapshot::gaps_are_over(config, &snapshot.item, time);
+            let judge = |entry: &Entry| snapshot::by_server_clock(self.store, entry, time);
+            let digest = snapshot.digest(|_, entry| judge(entry));
+            let is_over = snapshot::gaps_are_over(self.store, &snapshot.item, time);
             let is_left = snapshot.item.has_left(self.permits);
             let expired = |_| is_over.then_some(snapshot.item.last);
             let refusal = step::next_refusal(&digest.view(), is_left, expired);

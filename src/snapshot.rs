@@ -1,6 +1,5 @@
 //! A snapshot of a lock: the lock item, and the rows behind it as far as they were read.
 
-use crate::config::Config;
 use crate::name::LockName;
 use crate::store::{Cursor, Failure, Page, RetryPolicy, Store, Timed};
 use fairlock_protocol::entry::{Entry, ServerTime};
@@ -183,20 +182,19 @@ impl Snapshot {
 }
 
 /// Judges by DynamoDB's own clock alone, for a client that has not watched the entry.
-pub(crate) fn by_server_clock(config: &Config, entry: &Entry, now: Option<ServerTime>) -> Occupant {
-    if lease::is_over(entry, config.allowance, now) {
+pub(crate) fn by_server_clock(store: &Store, entry: &Entry, now: Option<ServerTime>) -> Occupant {
+    let is_over = lease::is_over(entry, store.config().allowance, now);
+    if is_over || lease::ended_before(entry, store.boot_began()) {
         Occupant::Dead
     } else {
         Occupant::Alive
     }
 }
 
-/// Whether the newest ticket was drawn so long ago, by DynamoDB's own clock, that no row of it can be under way.
-pub(crate) fn gaps_are_over(config: &Config, item: &LockItem, now: Option<ServerTime>) -> bool {
-    let join_timeout = item.join_timeout(config.join_timeout);
-    lease::is_past(
-        item.drawn_at,
-        join_timeout.saturating_add(config.allowance),
-        now,
-    )
+/// Whether the newest ticket was drawn so long ago, by DynamoDB's own clock, or by a process of an earlier boot, that no row of it can be
+/// under way.
+pub(crate) fn gaps_are_over(store: &Store, item: &LockItem, now: Option<ServerTime>) -> bool {
+    let join_timeout = item.join_timeout(store.config().join_timeout);
+    let span = join_timeout.saturating_add(store.config().allowance);
+    lease::is_past(item.drawn_at, span, now) || lease::is_before(item.drawn_at, store.boot_began())
 }

@@ -9,6 +9,7 @@ use crate::name::LockName;
 use crate::place_id::PlaceId;
 use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
 use fairlock_protocol::item::{LockItem, RowState, TicketRow, sum};
+use fairlock_protocol::lease;
 use fairlock_protocol::pace::times;
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
@@ -383,9 +384,9 @@ impl LockState {
         }
     }
 
-    /// What the lock item alone tells, read at `now`.
-    pub(crate) fn of(name: &LockName, item: &LockItem, now: Option<ServerTime>) -> Self {
-        let participant = |stage| move |entry| Participant::of(entry, stage, now);
+    /// What the lock item alone tells.
+    pub(crate) fn of(name: &LockName, item: &LockItem, at: ReadAt) -> Self {
+        let participant = |stage| move |entry| Participant::of(entry, stage, at);
         let first = item.first_holder();
         let others = item.holders().filter(|holder| Some(*holder) != first);
         LockState {
@@ -408,21 +409,24 @@ impl LockState {
     }
 
     /// Adds the queue behind the slots, all of it.
-    pub(crate) fn with_queue(
-        mut self,
-        item: &LockItem,
-        rows: &[TicketRow],
-        now: Option<ServerTime>,
-    ) -> Self {
+    pub(crate) fn with_queue(mut self, item: &LockItem, rows: &[TicketRow], at: ReadAt) -> Self {
         let behind = rows.iter().filter(|row| row.ticket > item.watermark);
         let waiting = behind.filter_map(|row| match &row.state {
-            RowState::Waiting(entry) => Some(Participant::of(entry, Stage::Waiting, now)),
+            RowState::Waiting(entry) => Some(Participant::of(entry, Stage::Waiting, at)),
             RowState::Void(_) => None,
         });
         self.queue.extend(waiting);
         self.waiting = sum(self.queue.iter().map(|one| one.tickets));
         self
     }
+}
+
+/// When a state was read, by DynamoDB's clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadAt {
+    pub(crate) now: Option<ServerTime>,
+    /// When the only machine whose processes use the table was started, if that is known.
+    pub(crate) boot: Option<ServerTime>,
 }
 
 /// The turns of all tickets that were drawn, the holder's included. Tickets that have ended count until they are passed.
@@ -442,11 +446,16 @@ impl Participant {
         (self.first()..=self.ticket).contains(&ticket)
     }
 
-    fn of(entry: &Entry, stage: Stage, now: Option<ServerTime>) -> Self {
+    fn of(entry: &Entry, stage: Stage, at: ReadAt) -> Self {
+        let has_ended = lease::ended_before(entry, at.boot);
         let left = |renewed: ServerTime, now: ServerTime| {
             // The judge's time is behind by a second or two, the grain of dates.
             let left = renewed.0.saturating_add(entry.lease).saturating_sub(now.0);
-            left.min(entry.lease)
+            if has_ended {
+                Duration::ZERO
+            } else {
+                left.min(entry.lease)
+            }
         };
         Participant {
             ticket: entry.ticket,
@@ -461,7 +470,7 @@ impl Participant {
             lease: entry.lease,
             lease_left: entry
                 .renewed_at
-                .zip(now)
+                .zip(at.now)
                 .map(|(renewed, now)| left(renewed, now)),
             is_notifiable: entry.address.is_some(),
             nonce: entry.nonce,

@@ -1,8 +1,9 @@
 //! Reads a lock, or all locks of a table, without taking part.
 
 use crate::name::LockName;
-use crate::state::LockState;
+use crate::state::{LockState, ReadAt};
 use crate::store::{Failure, Page, RetryPolicy, ScanPlace, Store, Timed};
+use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::item::TicketRow;
 use fairlock_protocol::witness;
 
@@ -36,8 +37,8 @@ pub(crate) async fn lock(
         rows.extend(page.rows);
         next = page.next;
     }
-    let now = date.map(witness::of_one);
-    Ok(LockState::of(name, &item, now).with_queue(&item, &rows, now))
+    let at = read_at(store, date);
+    Ok(LockState::of(name, &item, at).with_queue(&item, &rows, at))
 }
 
 /// The locks on one page of the table, and where to go on. An item that is not a valid item of a lock is an error of its own.
@@ -52,9 +53,16 @@ pub(crate) async fn page(
         date,
         ..
     } = store.retry(policy, scan).await?;
-    let now = date.map(witness::of_one);
+    let at = read_at(store, date);
     let states = found
         .into_iter()
-        .map(|(name, item)| item.map(|item| LockState::of(&name, &item, now)));
+        .map(|(name, item)| item.map(|item| LockState::of(&name, &item, at)));
     Ok((states.collect(), next))
+}
+
+fn read_at(store: &Store, date: Option<ServerTime>) -> ReadAt {
+    ReadAt {
+        now: date.map(witness::of_one),
+        boot: store.boot_began(),
+    }
 }

@@ -45,6 +45,7 @@ struct Dates {
     history: DateHistory<FrontEnd>,
     /// Some answer had a `Date`. From then on the fallback counts for nothing.
     is_dated: bool,
+    boot_began: Option<ServerTime>,
 }
 
 impl ServerClock {
@@ -60,6 +61,11 @@ impl ServerClock {
     pub(crate) fn goes_by_fallback(&self) -> bool {
         let dates = self.dates();
         self.fallback.is_some() && !dates.is_dated && dates.history.newest(self.here()).is_some()
+    }
+
+    /// When the only machine whose processes use the table was started, if the newest answer says so.
+    pub(crate) fn boot_began(&self) -> Option<ServerTime> {
+        self.dates().boot_began
     }
 
     /// The time to write into an entry.
@@ -166,6 +172,9 @@ impl Intercept for ServerClock {
         let response = context.response();
         let is_own = is_own(response);
         let date = date_of(response).filter(|_| is_own);
+        if is_own {
+            self.dates().boot_began = boot_began(response);
+        }
         let sent = bag.load::<SentAt>().map(|SentAt(sent)| *sent);
         match (date, sent) {
             (Some(date), Some(sent)) => self.hear(date, sent, front_end::connection(bag)),
@@ -239,6 +248,13 @@ fn is_own(response: &HttpResponse) -> bool {
 
 fn date_of(response: &HttpResponse) -> Option<Duration> {
     response.headers().get("date").and_then(parse)
+}
+
+/// Sent by an embedded engine on a file. No process that wrote the file before that time is alive.
+fn boot_began(response: &HttpResponse) -> Option<ServerTime> {
+    let seconds = response.headers().get("x-fairlock-boot-began")?;
+    let seconds = seconds.parse().ok()?;
+    Some(ServerTime(Duration::from_secs(seconds)))
 }
 
 fn parse(date: &str) -> Option<Duration> {

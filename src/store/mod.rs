@@ -260,6 +260,11 @@ impl Store {
         self.server.stamp().is_some_and(|now| now < then)
     }
 
+    /// When the only machine whose processes use the table was started, if answers say so.
+    pub(crate) fn boot_began(&self) -> Option<ServerTime> {
+        self.server.boot_began()
+    }
+
     /// The time that the last answer told.
     pub(crate) fn newest_date(&self) -> Option<ServerTime> {
         self.server.newest()

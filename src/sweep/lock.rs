@@ -160,9 +160,9 @@ impl Sweep<'_> {
 
     /// Whether something would count as expired if one more answer told the same time.
     fn suspects(&self, snapshot: &Snapshot) -> bool {
-        let (config, hint) = (self.store.config(), self.witnesses.hint());
-        let is_dead = |entry| snapshot::by_server_clock(config, entry, hint) == Occupant::Dead;
-        let is_over = || snapshot::gaps_are_over(config, &snapshot.item, hint);
+        let (store, hint) = (self.store, self.witnesses.hint());
+        let is_dead = |entry| snapshot::by_server_clock(store, entry, hint) == Occupant::Dead;
+        let is_over = || snapshot::gaps_are_over(store, &snapshot.item, hint);
         let is_alone = self.witnesses.time().is_none();
         is_alone && (is_over() || snapshot.entries().any(|(_, entry)| is_dead(entry)))
     }
@@ -233,7 +233,7 @@ impl Sweep<'_> {
         let join_timeout = snapshot.item.join_timeout(self.store.config().join_timeout);
         let now = self.store.now();
         let time = self.witnesses.time();
-        let over = snapshot::gaps_are_over(self.store.config(), &snapshot.item, time);
+        let over = snapshot::gaps_are_over(self.store, &snapshot.item, time);
         let expired = |gap| match over {
             true => Some(snapshot.item.last),
             false => self.memory.gaps.expired_to(gap, join_timeout, now),
@@ -248,7 +248,7 @@ impl Sweep<'_> {
         if self.memory.watches.is_dead(place, entry, now) {
             Occupant::Dead
         } else {
-            snapshot::by_server_clock(self.store.config(), entry, self.witnesses.time())
+            snapshot::by_server_clock(self.store, entry, self.witnesses.time())
         }
     }
 

@@ -237,7 +237,7 @@ impl Waiter {
         } else if self.watches.is_dead(place, entry, now) {
             Occupant::Dead
         } else {
-            match snapshot::by_server_clock(self.store.config(), entry, self.witnesses.time()) {
+            match snapshot::by_server_clock(&self.store, entry, self.witnesses.time()) {
                 Occupant::Alive if self.watches.is_late(place, entry, now) => Occupant::Suspect,
                 judged => judged,
             }

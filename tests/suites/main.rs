@@ -55,6 +55,7 @@ mod ported;
 mod process_exit;
 mod public_api;
 mod readme;
+mod reboots;
 mod resize;
 mod run;
 mod safety_margin;

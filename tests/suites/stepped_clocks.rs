@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::Client;
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
 use fairlock::embedded::{BootTime, Engine, Network, WallClock};
-use fairlock::{Clock, IdleLocks, LockClient, RandomSource, RecordWait};
+use fairlock::{Clock, IdleLocks, LockClient, LockClientBuilder, RandomSource, RecordWait};
 use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::virtual_time;
 use tokio::time::Instant;
@@ -24,16 +24,16 @@ const STEPS: [i64; 6] = [120, -240, 120, -86_400, 2 * 86_400, -86_400];
 
 /// The clocks of a machine. Nothing sets the time since its boot.
 #[derive(Clone, Debug)]
-struct Machine {
-    wall: Clock,
+pub(crate) struct Machine {
+    pub(crate) wall: Clock,
     booted: Instant,
-    boot: Arc<str>,
+    pub(crate) boot: Arc<str>,
     /// For how long the machine was up when the test began.
-    up: Duration,
+    pub(crate) up: Duration,
 }
 
 impl Machine {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Machine {
             wall: Clock::of_tokio(EPOCH),
             booted: Instant::now(),
@@ -43,7 +43,7 @@ impl Machine {
     }
 
     /// Starts again, with a wall clock that is this many seconds off.
-    fn restarted(&self, boot: &str, off: i64) -> Self {
+    pub(crate) fn restarted(&self, boot: &str, off: i64) -> Self {
         let wall = self.wall.clone().ahead(Duration::ZERO);
         wall.step(off);
         Machine {
@@ -80,7 +80,7 @@ async fn date(client: &Client) -> i64 {
     date.secs() - EPOCH.as_secs().cast_signed()
 }
 
-fn in_a_file(play: impl AsyncFnOnce(&Path)) {
+pub(crate) fn in_a_file(play: impl AsyncFnOnce(&Path)) {
     let home = tempfile::tempdir().unwrap();
     virtual_time(async { play(&home.path().join("locks.db")).await });
 }
@@ -156,15 +156,26 @@ fn who_does_not_know_the_boot_tells_the_time_of_those_who_do() {
 
 /// A client of a file on this machine.
 fn host(file: &Path, machine: &Machine, seed: u64) -> Host {
-    let network = Network::to(&engine(file, machine)).seeded(seed);
+    host_on(&engine(file, machine), machine, seed, |builder| {
+        builder.lease_duration(20 * SECOND)
+    })
+}
+
+pub(crate) fn host_on(
+    engine: &Engine,
+    machine: &Machine,
+    seed: u64,
+    set: impl FnOnce(LockClientBuilder) -> LockClientBuilder,
+) -> Host {
+    let network = Network::to(engine).seeded(seed);
     let builder = LockClient::builder(network.client()).table("locks");
     let builder = builder.clock(machine.wall.clone());
     let builder = builder.random_source(RandomSource::seeded(seed));
-    let locks = builder.lease_duration(20 * SECOND).build().unwrap();
+    let locks = set(builder).build().unwrap();
     Host { locks, network }
 }
 
-async fn nobody_else_gets_it(caller: &Host, why: &str) {
+pub(crate) async fn nobody_else_gets_it(caller: &Host, why: &str) {
     let lock = caller.locks.fair_lock("a").unwrap();
     assert!(lock.try_acquire().await.unwrap().is_none(), "{why}");
     let waits = RecordWait::Timeout(3 * SECOND);

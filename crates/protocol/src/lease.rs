@@ -216,6 +216,18 @@ pub fn is_over(entry: &Entry, allowance: Duration, now: Option<ServerTime>) -> b
     is_past(entry.renewed_at, entry.lease.saturating_add(allowance), now)
 }
 
+/// Whether an entry is of a process that ended before the boot of the only machine whose processes use the table. A lease by name is of no
+/// process, nor is what was given back. Returns `false` if either time is unknown.
+pub fn ended_before(entry: &Entry, boot: Option<ServerTime>) -> bool {
+    let is_of_a_process = entry.id.is_none() && entry.kept_until.is_none();
+    is_of_a_process && is_before(entry.renewed_at, boot)
+}
+
+/// Whether `then` was before the boot of the only machine whose processes use the table.
+pub fn is_before(then: Option<ServerTime>, boot: Option<ServerTime>) -> bool {
+    then.zip(boot).is_some_and(|(then, boot)| then < boot)
+}
+
 /// Whether `span` has passed since `then` by DynamoDB's own clock.
 pub fn is_past(then: Option<ServerTime>, span: Duration, now: Option<ServerTime>) -> bool {
     then.zip(now)
