@@ -2,6 +2,7 @@
 
 mod entrance;
 mod holds;
+mod job;
 pub(crate) mod nesting;
 mod supervisor_handle;
 pub(crate) mod turn;

@@ -1,25 +1,23 @@
 //! Runs the command while the lock is held, and ends the command when the lock is lost.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::iter;
-use std::os::fd::AsFd;
 use std::pin::pin;
 use std::time::Duration;
 
 use fairlock::{
     Error, HeldLocks, LockClient, LockGuard, LockLost, LossReason, Ticket, YieldRequest,
 };
-use rustix::process::{Pid, Signal, getpgid};
-use rustix::termios::{tcgetpgrp, tcsetpgrp};
-use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP};
+use rustix::process::Signal;
+use signal_hook::consts::SIGINT;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Interval, interval, sleep};
 
 use super::holds::{Holds, quoted};
+use super::job::Job;
 use super::supervisor_handle::{Answer, SupervisorHandle};
-use super::{Ended, PARTING, heard, nesting, stop};
+use super::{Ended, PARTING, nesting};
 use crate::args::Run;
 use crate::failure::{Failure, INTERNAL, LOST, UNENDED, killed_by, say};
 use crate::ipc::{Deadline, Order, Report, now};
@@ -33,9 +31,6 @@ use crate::text::program;
 const AT_ONCE: Duration = Duration::from_millis(250);
 /// How long it may take on a busy machine to find and kill all processes of a command.
 const KILLING_TAKES: Duration = Duration::from_millis(250);
-/// A signal that the kernel sends to a whole group reaches all its processes, one after the other, within this time.
-const STOP_SETTLES: Duration = Duration::from_millis(50);
-
 /// What the command finds in its environment: the lock that was named first, its ticket, and the tickets of all its locks as JSON.
 pub(crate) const LOCK: &str = "FAIRLOCK_LOCK";
 pub(crate) const TICKET: &str = "FAIRLOCK_TICKET";
@@ -48,7 +43,7 @@ pub(super) struct Turn {
     lock: String,
     program: String,
     supervisor_handle: SupervisorHandle,
-    signals: UnboundedReceiver<Caught>,
+    job: Job,
     tick: Interval,
     /// The lease, or the longest hold if that is shorter.
     lease: Duration,
@@ -57,8 +52,6 @@ pub(super) struct Turn {
     kill_after: Duration,
     /// The exit code if the lock is lost.
     lost_code: u8,
-    /// The process number of the command, once it runs.
-    pid: i32,
     /// The time of the kill in the last deadline that the supervisor was told.
     told: Duration,
     /// Which lock is lost, and why.
@@ -76,10 +69,6 @@ pub(super) struct Turn {
     is_quiet: bool,
     /// The command was told to end, because the lease was ending.
     is_ended: bool,
-    /// The terminal's interrupt key was pressed.
-    is_interrupted: bool,
-    /// Since when the command is stopped, without a shell that could continue it.
-    stopped: Option<Duration>,
     /// This process was told to end, and could not pass that on.
     is_to_end: bool,
 }
@@ -174,6 +163,7 @@ impl Turn {
         Turn {
             lock: claim.lock.clone(),
             program: program(&options.command),
+            job: Job::new(signals, supervisor_handle.line()),
             supervisor_handle,
             told: begun.deadline.kill,
             tick: interval(beat),
@@ -184,8 +174,6 @@ impl Turn {
             in_danger: None,
             requests: vec![None; holds.guards().len()],
             holds,
-            signals,
-            pid: 0,
             loss: None,
             location: options.location.clone(),
             file: begun.file,
@@ -193,8 +181,6 @@ impl Turn {
             stood_still: None,
             is_quiet: claim.quiet,
             is_ended: false,
-            is_interrupted: false,
-            stopped: None,
             is_to_end: false,
         }
     }
@@ -211,7 +197,7 @@ impl Turn {
                     return self.abandon(&trouble, locks).await;
                 }
             }
-            End::Killed(SIGINT) => self.is_interrupted = self.was_interrupted().await,
+            End::Killed(SIGINT) => self.job.settles().await,
             _ => {}
         }
         self.conclude(end, locks).await
@@ -232,8 +218,8 @@ impl Turn {
                 report = self.supervisor_handle.reports.recv() => if let Some(end) = self.note(report) {
                     return end;
                 },
-                caught = self.signals.recv() => match caught {
-                    Some(caught) => self.hear(caught).await,
+                caught = self.job.signals.recv() => match caught {
+                    Some(caught) => self.job.hear(caught).await,
                     // It could not be ended any more.
                     None => return End::Unguarded,
                 },
@@ -260,12 +246,9 @@ impl Turn {
             Some(Report::Exited(code)) => return Some(End::Exited(code)),
             Some(Report::Killed(signal)) => return Some(End::Killed(signal)),
             Some(Report::Failed(reason)) => return Some(End::Failed(reason)),
-            Some(Report::Started(pid, at)) => {
-                self.pid = pid;
-                self.pass_on_earlier(at);
-            }
+            Some(Report::Started(pid, at)) => self.job.starts(pid, at),
             Some(Report::Ending) => self.is_ended = true,
-            Some(Report::Stopped) => self.stop_too(),
+            Some(Report::Stopped) => self.job.stop_too(),
             Some(Report::Unreachable) => {
                 self.is_to_end = true;
                 return Some(End::Unguarded);
@@ -374,7 +357,7 @@ impl Turn {
 
     /// Why the supervisor had to end the command: the hold was to last no longer, or its lease was not renewed.
     fn trouble(&self) -> String {
-        match (self.stood_still, self.stopped) {
+        match (self.stood_still, self.job.stopped_for()) {
             (None, None) if self.max_hold.is_some() && self.holds.trouble().is_none() => {
                 let longest = self.max_hold.unwrap_or_default();
                 format!("it was held for as long as --max-hold {longest:?} allows")
@@ -385,8 +368,7 @@ impl Turn {
                     did_not_run(span)
                 )
             }
-            (None, Some(since)) => {
-                let span = now().saturating_sub(since);
+            (None, Some(span)) => {
                 format!(
                     "what ran in its turn was stopped for {span:.1?}, and its lease was not renewed"
                 )
@@ -411,103 +393,14 @@ impl Turn {
     /// Tells the supervisor a later deadline after a renewal. While the command is stopped without a shell, the deadline stays as it is. So
     /// it does when the supervisor has continued the command to end it.
     fn tell_the_deadline(&mut self) {
-        if self.stopped.is_some() && (self.is_ended || process_tree::is_stopped(self.pid)) {
+        if !self.job.works_on(self.is_ended) {
             return;
         }
-        self.stopped = None;
         let deadline = deadline(&self.holds, self.lease, self.kill_after);
         if self.loss.is_none() && deadline.kill > self.told + self.lease / 100 {
             self.told = deadline.kill;
             self.is_ended = false;
             self.supervisor_handle.tell(&Order::Until(deadline));
-        }
-    }
-
-    async fn hear(&mut self, caught: Caught) {
-        match caught.number {
-            SIGCONT => self.go_on().await,
-            _ => self.pass_on(caught),
-        }
-    }
-
-    /// Handles SIGCONT. A shell that continues a job continues the whole group. So the command needs the signal again only if it has left
-    /// the group. A command that is stopped because the terminal has just stopped the job once more does not get it.
-    async fn go_on(&mut self) {
-        // Each iteration but the last has seen another SIGCONT for the job, which is not for the command alone either.
-        loop {
-            let was_left_out = process_tree::is_stopped(self.pid);
-            sleep(STOP_SETTLES).await;
-            let since = heard(&mut self.signals);
-            let continues = |caught: &Caught| caught.number == SIGCONT;
-            let turns = |caught: &&Caught| continues(caught) || caught.is_key(SIGTSTP);
-            let last = since.iter().rev().find(turns).copied();
-            since
-                .into_iter()
-                .filter(|caught| !continues(caught))
-                .for_each(|caught| self.pass_on(caught));
-            match last {
-                Some(last) if continues(&last) => {}
-                None if was_left_out && process_tree::is_stopped(self.pid) => {
-                    self.lend_the_terminal();
-                    return self.supervisor_handle.tell(&Order::Signal(SIGCONT));
-                }
-                Some(_) | None => return,
-            }
-        }
-    }
-
-    /// Passes on the signals that came before the command ran, also those of the terminal: otherwise they would be lost.
-    fn pass_on_earlier(&mut self, started: Duration) {
-        for caught in heard(&mut self.signals) {
-            self.pass_on_unless(caught, |caught| caught.at >= started && has_come(caught));
-        }
-    }
-
-    /// Passes a signal on to the command, unless the command has received it already: the terminal signals the whole group.
-    fn pass_on(&mut self, caught: Caught) {
-        self.pass_on_unless(caught, has_come);
-    }
-
-    fn pass_on_unless(&mut self, caught: Caught, has_come: impl Fn(Caught) -> bool) {
-        self.is_interrupted |= caught.is_key(SIGINT);
-        if !has_come(caught) {
-            self.supervisor_handle.tell(&Order::Signal(caught.number));
-        }
-    }
-
-    /// Whether the terminal interrupted the job. The report of the command's end may arrive before the signal does.
-    async fn was_interrupted(&mut self) -> bool {
-        sleep(STOP_SETTLES).await;
-        let since = heard(&mut self.signals);
-        self.is_interrupted || since.iter().any(|caught| caught.is_key(SIGINT))
-    }
-
-    /// Gives the terminal to the command's group. A command that is itself a shell has made a group of its own. The shell that gave the
-    /// terminal to this process's group does not know of that group.
-    fn lend_the_terminal(&self) {
-        let device = File::open("/dev/tty");
-        let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
-        // A container may have no such device.
-        let streams = [stdin.as_fd(), stderr.as_fd(), stdout.as_fd()];
-        let mut ends = device.iter().map(AsFd::as_fd).chain(streams);
-        let terminal = ends.find_map(|end| Some((end, tcgetpgrp(end).ok()?)));
-        let group = Pid::from_raw(self.pid).and_then(|command| getpgid(Some(command)).ok());
-        if let (Some((terminal, holds_it)), Some(group)) = (terminal, group)
-            && holds_it.as_raw_pid() == process_tree::own_group()
-        {
-            // The command may have been killed since, and then needs no terminal.
-            let _ = tcsetpgrp(terminal, group);
-        }
-    }
-
-    /// Stops this process along with the command, so that the shell that waits for this process sees that its job was stopped. The lease
-    /// keeps running out meanwhile. If a user continues the command alone, the supervisor continues this process. Without a shell, as in a
-    /// cron job, no process could continue this one. So this process goes on, and stops extending the command's deadline.
-    fn stop_too(&mut self) {
-        match process_tree::is_stopped(self.pid) {
-            true if process_tree::has_job_control() => stop(),
-            true => self.stopped = self.stopped.or(Some(now())),
-            false => {}
         }
     }
 
@@ -532,7 +425,7 @@ impl Turn {
             }
             tokio::select! {
                 biased;
-                Some(caught) = self.signals.recv() => self.is_to_end |= caught.is_ending(),
+                Some(caught) = self.job.signals.recv() => self.is_to_end |= caught.is_ending(),
                 () = sleep(killing.until_next()) => {}
             }
         }
@@ -553,7 +446,7 @@ impl Turn {
     async fn conclude(mut self, end: End, locks: LockClient) -> Result<Ended, Failure> {
         self.note_the_time();
         // The command has received these too.
-        drop(heard(&mut self.signals));
+        let _ = self.job.takes_an_interrupt();
         let trouble = self.loss_of_all(self.trouble());
         let lost = self.loss.take().or_else(|| self.lost_file());
         let lost = lost.or_else(|| trouble.filter(|_| self.is_ended));
@@ -584,8 +477,7 @@ impl Turn {
         locks.shutdown(HeldLocks::Release, PARTING).await;
         self.supervisor_handle.dismiss();
         // The command was over, so the key was for this process and for the shell that waits for it.
-        let since = heard(&mut self.signals);
-        let is_interrupted = since.iter().any(|caught| caught.is_key(SIGINT));
+        let is_interrupted = self.job.takes_an_interrupt();
         if let Err(Loss { lock, ticket, why }) = released {
             let text = format!("lock `{lock}` was lost while ticket {ticket} had it: {why}");
             return Err(Failure::new(LOST, text).with_code(lost_code));
@@ -593,7 +485,7 @@ impl Turn {
         match end {
             End::Exited(_) if is_interrupted => Ok(Ended::Interrupted),
             End::Exited(code) => Ok(Ended::Exited(u8::try_from(code).unwrap_or(u8::MAX))),
-            End::Killed(SIGINT) if self.is_interrupted => Ok(Ended::Interrupted),
+            End::Killed(SIGINT) if self.job.is_interrupted => Ok(Ended::Interrupted),
             End::Killed(signal) => Ok(Ended::Exited(killed_by(signal))),
             End::Failed(reason) => Err(cannot_run(&program, reason)),
             End::Unguarded => Err(Failure::new(
@@ -604,12 +496,6 @@ impl Turn {
             )),
         }
     }
-}
-
-/// Whether a signal has come to the running command too. A descendant that sends one knows the group and not this process, so it has signalled
-/// the group, itself included.
-fn has_come(caught: Caught) -> bool {
-    caught.is_everybodys() || caught.sender.is_some_and(process_tree::is_member)
 }
 
 /// Why a lock was not released.
