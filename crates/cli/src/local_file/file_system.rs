@@ -57,6 +57,15 @@ const SHARED: [(u64, &str); 18] = [
     (0xbacb_acbc, "a folder of VMware"),
     (0x7c7c_6673, "a folder of Parallels"),
 ];
+/// The file systems of disks that one kernel mounts, by the same numbers: ext4, XFS, Btrfs, F2FS, ZFS, Bcachefs.
+const ONE_MACHINE: [u64; 6] = [
+    0xef53,
+    0x5846_5342,
+    0x9123_683e,
+    0xf2f5_2010,
+    0x2fc1_2fc1,
+    0xca45_1a4e,
+];
 const FUSE: u64 = 0x6573_5546;
 const OVERLAY: u64 = 0x794c_7630;
 
@@ -66,9 +75,17 @@ const LOCAL_PROGRAMS: [&str; 3] = ["fuseblk", "fuse-overlayfs", "fuse.fuse-overl
 /// The kind of the file's file system, or of its directory's if there is no file. Returns `None` if the system does not tell.
 pub(crate) fn kind_of(file: &Path) -> Option<Kind> {
     let place = existing(file);
+    Some(classified(number_of(&place)?, || program(&place)))
+}
+
+/// Whether only processes of this machine can have the file open, as far as its file system tells.
+pub(super) fn is_of_one_machine(file: &Path) -> bool {
+    number_of(&existing(file)).is_some_and(|number| ONE_MACHINE.contains(&number))
+}
+
+fn number_of(place: &Path) -> Option<u64> {
     // The kernel's numbers have 32 bits, in a type that some systems take for signed.
-    let number = u64::from(statfs(&place).ok()?.f_type as u32);
-    Some(classified(number, || program(&place)))
+    Some(u64::from(statfs(place).ok()?.f_type as u32))
 }
 
 /// Explains why locks may not hold at this file. Returns `None` if they do.
@@ -179,5 +196,6 @@ mod tests {
         assert_eq!(existing(&at("link.db")), at("there"));
         assert_eq!(existing(Path::new("none.db")), Path::new("."));
         assert_eq!(kind_of(Path::new("/proc/none.db")), Some(Kind::Local));
+        assert!(!is_of_one_machine(Path::new("/proc/none.db")));
     }
 }

@@ -74,13 +74,18 @@ pub(crate) async fn engine(
     })
 }
 
-/// Opens a file as [`engine`] does, and returns a client of it.
+/// Opens a file as [`engine`] does for processes of this machine, and returns a client of it.
 pub(crate) async fn open(
     file: &Path,
     purpose: Purpose,
     file_systems: FileSystems,
 ) -> Result<Client, Failure> {
-    Ok(engine(file, purpose, file_systems).await?.client())
+    let engine = engine(file, purpose, file_systems).await?;
+    let engine = match file_system::is_of_one_machine(file) {
+        true => engine.private_to_machine(),
+        false => engine,
+    };
+    Ok(engine.client())
 }
 
 /// Whether the first turn makes the file, or a table in it: it is not there, or empty, and nothing else is wrong with it. Nothing is

@@ -12,6 +12,7 @@ mod entrance;
 mod files;
 mod metrics;
 mod promise;
+mod reboot;
 mod refused;
 pub(crate) mod running;
 mod several;
