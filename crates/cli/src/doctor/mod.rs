@@ -9,6 +9,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use clap::builder::styling::{AnsiColor, Style};
 use fairlock::{Finding, Severity, TableReport};
+use rustix::process::getpid;
 use serde::Serialize;
 
 use crate::args::commands::Doctor;
@@ -17,6 +18,7 @@ use crate::failure::{Failure, UNFIT};
 use crate::local_file::{self, FileSystemKind, FileSystems, Purpose};
 use crate::location::Location;
 use crate::output;
+use crate::process_tree;
 use crate::table_advice;
 use crate::text::shown;
 
@@ -65,6 +67,7 @@ pub(crate) async fn doctor(options: Doctor) -> Result<ExitCode, Failure> {
         options: &options,
         gravest: State::Ok,
     };
+    checks.processes()?;
     if let Some(dynamodb) = checks.way_there().await? {
         checks.table(&dynamodb).await?;
     }
@@ -91,6 +94,18 @@ impl Checks<'_> {
         // A reader that has gone does not change what is found out.
         let _ = output::print(&line)?;
         Ok(())
+    }
+
+    /// Checks what `run` stands on, before this process has children that others wait for.
+    fn processes(&mut self) -> Result<(), Failure> {
+        match process_tree::test_means(getpid()) {
+            Ok(()) => self.tell("processes", State::Ok, "`run` can end what it starts"),
+            Err(failure) => self.tell(
+                "processes",
+                State::Problem,
+                format!("`run` {}", failure.text()),
+            ),
+        }
     }
 
     /// Checks what must be there before the first request. Returns `None` if there can be none.

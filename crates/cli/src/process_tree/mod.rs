@@ -47,9 +47,9 @@ impl Stat {
 /// lacks any of it could not end a command.
 pub(crate) fn test_means(on: Pid) -> Result<(), Failure> {
     let fails = |what: &str, error: io::Error| {
-        let text =
-            format!("cannot watch over a command, so no lock was asked for: {what}: {error}");
-        Failure::internal(text)
+        Failure::internal(format!(
+            "cannot watch over a command, and asks for no lock: {what}: {error}"
+        ))
     };
     let parent = if on == getpid() {
         getppid()

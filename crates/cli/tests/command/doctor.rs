@@ -82,6 +82,7 @@ fn a_file_that_is_well_is_called_so_line_by_line_and_left_as_it_is() {
     let permitted = permitted.map(|operation| (operation, "ok", "permitted"));
     assert_found(&ended, 0, &permitted);
     let well = [
+        ("processes", "ok", "can end"),
         ("file", "ok", "locks.db"),
         ("table", "ok", "table fairlock"),
         ("ttl", "ok", "`expires_at`"),

@@ -1,12 +1,12 @@
 //! Whatever a system refuses to `fairlock run` and its supervisor, no command outlives its lock, and none starts that could.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use fairlock_testkit::effort::is_thorough;
 use fairlock_testkit::http::say;
 use rustix::process::Signal;
 
-use super::running::{FILE, home, until};
+use super::running::{FILE, Running, home, run_line, until};
 use super::strace::{
     Ending, Trial, break_hold, calls, can_trace, refusing, sleepers, start, with_refused,
 };
@@ -36,11 +36,11 @@ fn a_command_is_ended_without_handles_on_processes() {
         return;
     }
     for call in ["pidfd_open", "pidfd_send_signal"] {
-        for error in ["EPERM", "ENOSYS"] {
+        for error in ["EPERM", "ENOSYS", "ENOSYS:when=1", "ENOSYS:when=2"] {
             let refusal = format!("inject={call}:error={error}");
             let trial = with_refused(&[&refusal], Ending::Break);
-            assert!(trial.has_run, "{trial:?}");
-            assert_eq!(trial.code, 76, "{trial:?}");
+            assert!(trial.has_run, "{refusal}: {trial:?}");
+            assert_eq!(trial.code, 76, "{refusal}: {trial:?}");
         }
     }
 }
@@ -148,6 +148,47 @@ fn a_proc_that_does_not_show_the_commands_processes_is_named_and_nothing_is_aske
         }
         let line = [&["run"], &FILE[..], &["a", "--", "touch", "ran"]].concat();
         apart(&fairlock(home.path(), &line)).assert_refused(70, &["/proc"]);
+        let doctor = apart(&fairlock(home.path(), &[&["doctor"], &FILE[..]].concat()));
+        assert_eq!(doctor.code, Some(1), "{doctor:?}");
+        assert!(doctor.out.starts_with("problem  processes: "), "{doctor:?}");
         assert!(!home.path().join("ran").exists());
     }
+}
+
+/// A `/proc` that hides the processes of other users shows those of the command.
+#[test]
+fn a_command_is_ended_where_proc_hides_the_processes_of_others() {
+    let home = home();
+    let mount = "mount -t proc -o hidepid=2 proc /proc";
+    let apart = |script: &str| {
+        let mut apart = Command::new("unshare");
+        apart.args([
+            "--map-root-user",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--kill-child",
+        ]);
+        apart
+            .args(["sh", "-c", script, "sh"])
+            .current_dir(home.path());
+        apart
+    };
+    if said(&mut apart(mount)).code != Some(0) {
+        return say("unshare may not make namespaces: /proc hides nothing");
+    }
+    let mut command = apart(&format!("{mount} && exec \"$@\""));
+    command.args(["env", "--default-signal", env!("CARGO_BIN_EXE_fairlock")]);
+    let script = "setsid sleep 3456 & exec sleep 3456";
+    command.args(run_line(&["--lease", "3s"], &["sh", "-c", script]));
+    // Marks the processes of this home.
+    command.stdin(Stdio::null()).env("HOME", home.path());
+    let running = Running::spawn(&mut command, home.path());
+    until("the command", || sleepers(home.path()).len() == 2);
+    break_hold(home.path());
+    until("the end of the command", || {
+        sleepers(home.path()).is_empty()
+    });
+    let (code, _, err) = running.end();
+    assert_eq!(code, 76, "{err}");
 }
