@@ -216,7 +216,7 @@ impl State {
         // What the other half of the requests met before has been overtaken.
         if of_kind_since + SOME_SECONDS <= sent {
             let other = self.of(access.other());
-            other.take_if(|it| it.newest < of_kind_since);
+            other.take_if(|it| it.kind != kind && it.newest < of_kind_since);
         }
     }
 

@@ -24,8 +24,8 @@ const DENIED_FOR: Duration = Duration::from_secs(20);
 pub(crate) enum Limit {
     None,
     Attempts(usize),
-    /// This many attempts that the table does not serve. An answer that it is too busy does not count, because it shows that the
-    /// table is there.
+    /// This many attempts that the table does not serve. An answer that it is too busy, or a denial, does not count, because it shows
+    /// that the table is there.
     Unanswered(usize),
 }
 
@@ -134,7 +134,7 @@ impl Limit {
         match self {
             Limit::None => false,
             Limit::Attempts(_) => true,
-            Limit::Unanswered(_) => !failure.is_not_now(),
+            Limit::Unanswered(_) => !failure.is_not_now() && !failure.is_denied(),
         }
     }
 
@@ -267,7 +267,7 @@ impl Store {
             counted += usize::from(policy.limit.counts(failure));
             let may_help = match policy.refusals {
                 OnRejection::Retry if failure.is_refused() => true,
-                OnRejection::WaitOut if failure.is_denied() => self.waits_out_denials(),
+                OnRejection::WaitOut if failure.is_denied() => self.waits_out(failure),
                 OnRejection::Retry | OnRejection::WaitOut | OnRejection::Fail => {
                     failure.is_transient()
                 }
@@ -280,8 +280,9 @@ impl Store {
         }
     }
 
-    fn waits_out_denials(&self) -> bool {
-        let since = self.reach.refused_since();
+    /// Whether a failure is a denial that has not lasted for too long yet.
+    pub(crate) fn waits_out(&self, failure: &Failure) -> bool {
+        let since = self.reach.refused_since().filter(|_| failure.is_denied());
         since.is_some_and(|since| self.now() < since + DENIED_FOR)
     }
 

@@ -60,7 +60,8 @@ impl Waiter {
 
     /// Whether a failure only says that there was no time for more attempts before a renewal.
     pub(crate) fn gives_way(&self, failure: &Failure, policy: &RetryPolicy) -> bool {
-        failure.is_transient() && self.store.has_time_left(policy)
+        let may_pass = failure.is_transient() || self.store.waits_out(failure);
+        may_pass && self.store.has_time_left(policy)
     }
 
     /// Whether the next poll reads the rows. A waiter with a slot needs none. A waiter near a slot reads them each time, and one

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use fairlock_testkit::effort::{sampled, sized};
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::verbs::meets;
 use fairlock_testkit::{real_time, virtual_time};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -362,19 +363,23 @@ fn what_keeps_a_call_is_told_when_it_changes() {
 /// A policy that was just attached denies for some seconds.
 #[test]
 fn who_waits_puts_up_with_a_denial_for_twenty_seconds_and_then_is_told_it_as_such() {
-    for is_queued in [false, true] {
+    // In the queue, in a slot or at a row, the next renewal is due at once, or in the middle of the denial.
+    let queued = [(32, 0), (32, 4), (1, 4)].map(Some);
+    for is_queued in queued.into_iter().chain([None]) {
         for lasts in [15, 60] {
             virtual_time(async {
                 let lab = Lab::new().await;
-                let (holder, waiter) = (lab.host(), lab.host());
+                let slots = is_queued.map_or(32, |(slots, _)| slots);
+                let host = || lab.host_with(|builder| builder.successor_slots(slots));
+                let (holder, between, waiter) = (host(), host(), host());
                 let guard = acquire(&holder).await;
+                let others = asks(told_by(&between).0, RecordWait::Infinite);
+                lab.settle().await;
                 let (lock, told) = told_by(&waiter);
                 let asked = || asks(lock.clone(), RecordWait::Infinite);
-                let queued = match is_queued {
-                    true => Some(asked()),
-                    false => None,
-                };
-                lab.settle().await;
+                let queued = is_queued.map(|_| asked());
+                lab.wait(SECOND + is_queued.map_or(0, |(_, rests)| rests) * SECOND)
+                    .await;
                 let _ = waiter
                     .network
                     .clone()
@@ -386,6 +391,7 @@ fn who_waits_puts_up_with_a_denial_for_twenty_seconds_and_then_is_told_it_as_suc
                 assert!(kinds.contains(&Some(OutageKind::Refused)), "{kinds:?}");
                 assert_eq!(asked.is_finished(), lasts > 20, "{kinds:?}");
                 guard.release().await.unwrap();
+                others.await.unwrap().unwrap().release().await.unwrap();
                 match asked.await.unwrap() {
                     Ok(guard) => guard.release().await.unwrap(),
                     Err(refused) => {
@@ -396,6 +402,28 @@ fn who_waits_puts_up_with_a_denial_for_twenty_seconds_and_then_is_told_it_as_suc
             });
         }
     }
+}
+
+/// A draw that is denied for a while leaves no gap, so it is tried for as long as any other step.
+#[test]
+fn a_denial_that_meets_a_draw_alone_is_waited_out() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = || lab.host_with(|builder| builder.successor_slots(1));
+        let (holder, between, waiter) = (host(), host(), host());
+        let guard = acquire(&holder).await;
+        let others = asks(told_by(&between).0, RecordWait::Infinite);
+        lab.settle().await;
+        let denied = Fault::Refuse("AccessDeniedException");
+        let met = meets(&waiter.network, "draw", 12, denied);
+        let asked = asks(told_by(&waiter).0, RecordWait::Infinite);
+        lab.wait(15 * SECOND).await;
+        assert_eq!(met.load(Ordering::SeqCst), 12);
+        assert!(!asked.is_finished());
+        guard.release().await.unwrap();
+        others.await.unwrap().unwrap().release().await.unwrap();
+        asked.await.unwrap().unwrap().release().await.unwrap();
+    });
 }
 
 #[test]
