@@ -80,7 +80,7 @@ struct HoldState {
     is_failing: bool,
     /// How many writes of data it has begun.
     writes: u64,
-    /// No work began under the hold, because it was lost before.
+    /// No work began under the hold, because its caller never took it.
     is_unused: bool,
     /// It was given back after its local deadline.
     is_late: bool,

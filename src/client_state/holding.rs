@@ -9,6 +9,7 @@ use super::{Batch, ClientHandle, ClientInner};
 use crate::background::{Listed, Task};
 use crate::hold::Hold;
 use crate::lock_item_writer::Ended;
+use crate::offer::Unused;
 use crate::store::{Failure, LeaseTerm};
 use fairlock_protocol::moment::Moment;
 
@@ -93,6 +94,12 @@ impl Holding {
     fn ends(&self) {
         self.listed.becomes(Task::Release, self.hold.ticket);
         self.hold.give_back();
+    }
+}
+
+impl Unused for Holding {
+    fn was_not_used(&self) {
+        self.hold.was_not_used();
     }
 }
 

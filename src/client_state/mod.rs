@@ -30,7 +30,7 @@ use crate::hold::Hold;
 use crate::lock_item_writer::{Ended, LockItemWriter};
 use crate::name::LockName;
 use crate::notify::Notifications;
-use crate::offer::Offer;
+use crate::offer::{Offer, Unused};
 use crate::store::{Attempt, Failure, RetryPolicy, Store};
 use crate::telemetry::ReleaseOutcome;
 use fairlock_protocol::entry::Nonce;
@@ -288,7 +288,7 @@ impl ClientInner {
     }
 
     /// Takes back what was granted to a call that is not polled, so that it is not kept from other callers.
-    pub(crate) async fn untaken<G>(&self, offer: Offer<G>) -> Option<G> {
+    pub(crate) async fn untaken<G: Unused>(&self, offer: Offer<G>) -> Option<G> {
         let config = self.store.config();
         offer.untaken(&config.clock, config.request_timeout).await
     }

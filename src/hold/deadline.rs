@@ -67,7 +67,7 @@ impl Hold {
         self.clock.sleep_until(self.believed_until()).await;
     }
 
-    /// Notes that no work began under the hold: it was lost before its caller took it.
+    /// Notes that no work began under the hold: its caller never took it.
     pub(crate) fn was_not_used(&self) {
         self.state.note(|now| now.is_unused = true);
     }
@@ -102,9 +102,10 @@ impl Hold {
         is_late.then(|| self.expiry_reason())
     }
 
-    /// How much is left of the shortest hold that the caller wants.
+    /// How much is left of the shortest hold that the caller wants. Nothing, if the caller never took it.
     pub(crate) fn owed(&self) -> Duration {
-        let until = self.bound_from().zip(self.bounds.min);
+        let (from, is_unused) = self.state.read(|now| (now.bound_from, now.is_unused));
+        let until = from.zip(self.bounds.min).filter(|_| !is_unused);
         until.map_or(Duration::ZERO, |(from, least)| {
             (from + least).since(self.clock.now())
         })

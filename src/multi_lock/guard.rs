@@ -10,6 +10,7 @@ use futures::stream::FuturesUnordered;
 
 use crate::error::{Error, LockLost};
 use crate::guard::LockGuard;
+use crate::offer::Unused;
 use crate::run::{self, HoldHandle, RunOutcome};
 use fairlock_protocol::ticket::Ticket;
 
@@ -190,8 +191,14 @@ impl MultiLockGuard {
 
     /// Releases locks under which no work began.
     pub(super) async fn release_unused(self) -> Result<(), Error> {
-        self.guards.iter().for_each(LockGuard::was_not_used);
+        self.was_not_used();
         self.release().await
+    }
+}
+
+impl Unused for MultiLockGuard {
+    fn was_not_used(&self) {
+        self.guards.iter().for_each(LockGuard::was_not_used);
     }
 }
 

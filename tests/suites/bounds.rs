@@ -513,6 +513,33 @@ fn a_release_that_cannot_keep_the_lock_says_so_and_its_lease_ends_the_hold() {
     });
 }
 
+/// No work began under such a grant, so nothing is kept from the others.
+#[test]
+fn a_grant_that_its_call_did_not_take_is_given_back_before_its_shortest_time() {
+    for is_dropped in [false, true] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (one, two) = (lab.host(), lab.host());
+            let least = lock(&one).min_hold(600 * SECOND);
+            let mut call = Box::pin(least.acquire(RecordWait::Infinite));
+            assert!(futures::poll!(call.as_mut()).is_pending());
+            // It is granted by then, and the client takes no guard back yet.
+            lab.settle().await;
+            assert!(is_held(&two).await);
+            match is_dropped {
+                true => drop(call),
+                false => {
+                    lab.wait(5 * SECOND).await;
+                    let untaken = call.await.unwrap_err();
+                    assert!(matches!(untaken, Error::NotGranted { untaken: true, .. }));
+                }
+            }
+            lab.settle().await;
+            assert!(!is_held(&two).await, "{is_dropped}");
+        });
+    }
+}
+
 #[test]
 fn a_lock_that_is_kept_can_be_broken() {
     virtual_time(async {

@@ -88,3 +88,26 @@ fn the_shortest_time_begins_with_all_and_keeps_no_lock_of_a_call_that_has_not_al
         assert!(lab.is_free("a").await && lab.is_free("b").await);
     });
 }
+
+/// The call begins again, and must not wait for a lock that it held itself.
+#[test]
+fn a_call_that_lost_a_lock_before_it_took_its_guard_waits_for_no_shortest_time_of_its_own() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host_with(|builder| builder.heartbeat_interval(SECOND));
+        let both = several(&host, &["a", "b"]).min_hold(600 * SECOND);
+        let begun = Instant::now();
+        let mut call = Box::pin(both.acquire(RecordWait::Infinite));
+        assert!(futures::poll!(call.as_mut()).is_pending());
+        lab.wait(SECOND / 2).await;
+        let ops = lab.host();
+        let b = ops.locks.fair_lock("b").unwrap();
+        let seen = b.inspect().await.unwrap().holder.unwrap();
+        ops.locks.break_hold("b", &seen, "away").await.unwrap();
+        // Its next renewal tells the client of it.
+        lab.wait(2 * SECOND).await;
+        let guard = call.await.unwrap();
+        assert!(begun.elapsed() < 4 * SECOND, "{:?}", begun.elapsed());
+        assert!(guard.is_held());
+    });
+}
