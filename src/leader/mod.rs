@@ -18,7 +18,7 @@ use crate::guard::LockGuard;
 use crate::hold::HoldStatus;
 use crate::lock::FairLock;
 use crate::run::while_held;
-use crate::state::Outage;
+use crate::state::{Outage, OutageKind};
 use crate::wait::RecordWait;
 use crate::watched::Watched;
 use fairlock_protocol::ticket::Ticket;
@@ -119,8 +119,8 @@ pub enum LeadershipEvent {
         /// The fencing token of the term.
         ticket: Ticket,
     },
-    /// DynamoDB does not answer while the candidate waits to lead. The candidate keeps its place in the queue, if it has one, and
-    /// goes on trying.
+    /// DynamoDB does not answer or serve the candidate while it waits to lead, or does so for another reason than before. The candidate
+    /// keeps its place in the queue, if it has one, and goes on trying.
     OutageBegan {
         /// When the outage began, and why.
         outage: Outage,
@@ -366,28 +366,26 @@ impl Campaign {
         let noted = Arc::clone(&outages);
         let lock = self.lock.also_observed(move |waiting| {
             noted.change(|outage| {
-                let was_out = outage.is_some();
-                *outage = waiting.outage.clone();
-                outage.is_some() != was_out
+                let was = kind(outage);
+                outage.clone_from(&waiting.outage);
+                kind(outage) != was
             });
         });
         let mut acquiring = pin!(lock.acquire(RecordWait::Infinite));
-        let mut is_out = false;
+        let mut told = None;
         // Ends with the acquisition.
         loop {
             let outage = tokio::select! {
                 biased;
                 ended = &mut acquiring => {
-                    if is_out && ended.is_ok() {
+                    if told.is_some() && ended.is_ok() {
                         self.tell(&LeadershipEvent::OutageEnded);
                     }
                     return ended;
                 }
-                outage = outages.wait_for(|outage: &Option<_>| {
-                    (outage.is_some() != is_out).then(|| outage.clone())
-                }) => outage,
+                outage = outages.wait_for(|outage| (kind(outage) != told).then(|| outage.clone())) => outage,
             };
-            is_out = outage.is_some();
+            told = kind(&outage);
             self.tell(&outage.map_or(LeadershipEvent::OutageEnded, |outage| {
                 LeadershipEvent::OutageBegan { outage }
             }));
@@ -475,6 +473,10 @@ impl Campaign {
             observer(news);
         }
     }
+}
+
+fn kind(outage: &Option<Outage>) -> Option<OutageKind> {
+    outage.as_ref().map(|outage| outage.kind)
 }
 
 /// Waits until a hold is in danger. Does not end if the hold ends before.

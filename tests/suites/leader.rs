@@ -15,7 +15,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fairlock::embedded::{Fault, Faults, Latency, When};
-use fairlock::{Candidate, Error, HeldLocks, LeadershipEvent, LockGuard, LossReason, Ticket};
+use fairlock::{
+    Candidate, Error, HeldLocks, LeadershipEvent, LockGuard, LossReason, OutageKind, Ticket,
+};
 use fairlock_testkit::child_process::example;
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::{real_time, virtual_time};
@@ -523,6 +525,32 @@ fn a_candidate_keeps_its_place_through_an_outage_of_minutes_and_of_one_closed_co
             assert_eq!(news.heard(), ["b began"]);
         });
     }
+}
+
+#[test]
+fn a_candidate_is_told_when_another_trouble_keeps_it() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, kinds) = (lab.host(), Arc::new(Mutex::new(Vec::new())));
+        let _guard = acquire(&lab.host()).await;
+        let noted = Arc::clone(&kinds);
+        let candidate = host.locks.fair_lock("a").unwrap().candidate();
+        let candidate = candidate.observed(move |told| {
+            noted.lock().unwrap().push(match told {
+                LeadershipEvent::OutageBegan { outage } => Some(outage.kind),
+                _ => None,
+            });
+        });
+        let mut leading = JoinSet::new();
+        leading.spawn(candidate.lead(for_ever));
+        lab.settle().await;
+        for fault in [Some(Fault::Throttle), Some(Fault::Lose(When::Before)), None] {
+            let _ = host.network.clone().script(move |_| fault.clone());
+            lab.wait(30 * SECOND).await;
+        }
+        let (busy, out) = (OutageKind::Throttled, OutageKind::Unreachable);
+        assert_eq!(*kinds.lock().unwrap(), [Some(busy), Some(out), None]);
+    });
 }
 
 #[test]
