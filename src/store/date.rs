@@ -31,6 +31,9 @@ use fairlock_protocol::moment::Moment;
 use super::exchange;
 use super::front_end::{self, FrontEnd};
 
+/// The last second that a `Date` can tell, at the end of the year 9999.
+const LAST_DATE: u64 = 253_402_300_799;
+
 /// The newest `Date`s seen by a client, and when it sent the requests that brought them.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerClock {
@@ -207,7 +210,9 @@ impl ServerClock {
     /// told. So two such answers agree.
     fn hear_no_date(&self, sent: Moment) {
         let mut dates = self.dates();
-        let Some(clock) = self.fallback.as_ref().filter(|_| !dates.is_dated) else {
+        let is_date = |clock: &&Clock| clock.unix().as_secs() <= LAST_DATE;
+        let fallback = self.fallback.as_ref().filter(is_date);
+        let Some(clock) = fallback.filter(|_| !dates.is_dated) else {
             exchange::saw(None);
             return dates.history.hear_no_date();
         };

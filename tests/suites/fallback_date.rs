@@ -183,3 +183,19 @@ fn answers_with_a_date_win() {
         drop(guard);
     });
 }
+
+/// No reader takes a later time than an item can hold.
+#[test]
+fn a_clock_beyond_all_dates_stands_in_for_none() {
+    virtual_time(async {
+        let lab = silent().await;
+        let far = Clock::of_tokio(Duration::from_secs(u64::MAX / 2));
+        let host = lab.host_with(|builder| builder.fallback_date(far));
+        for _ in 0..2 {
+            let guard = acquire(&host).await;
+            lab.wait(LEASE).await;
+            guard.release().await.unwrap();
+        }
+        assert!(tries(&dated(&lab)).await.is_some());
+    });
+}
