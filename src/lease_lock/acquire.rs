@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::hold;
 use crate::lock_item_writer::Asked;
 use crate::reclaim::Reclaim;
-use crate::store::{Attempt, EnterTerms, Failure};
+use crate::store::{Attempt, EnterTerms, Failure, denies};
 use crate::wait::RecordWait;
 use fairlock_protocol::doorway::{Seen, Sight};
 use fairlock_protocol::entry::Entry;
@@ -29,7 +29,7 @@ impl LeaseLock {
         }
     }
 
-    /// Takes the lease at once if it can be had, and waits for its turn otherwise. Each round but the last has found that another process
+    /// Takes the lease at once if it can be had, and waits for its turn otherwise, also if the try met what a wait puts up with. Each round but the last has found that another process
     /// was granted a lease under this name, or that the hold was lost before it became one.
     pub(super) async fn take_in_turn(
         &self,
@@ -46,7 +46,7 @@ impl LeaseLock {
         };
         loop {
             let refused = match self.by("acquire", late, self.take_at_once(id, span)).await {
-                Err(refused @ Error::NotGranted { .. }) => refused,
+                Err(refused) if may_wait(&refused) => refused,
                 done => return done,
             };
             let Some(wait) = self.left_of(wait, started) else {
@@ -213,6 +213,15 @@ impl LeaseLock {
         let attempt = self.inner().attempt(1, permits);
         let attempt = attempt.described(self.lock.said());
         attempt.lasting(id.to_owned(), lease)
+    }
+}
+
+/// Whether a call that waits goes on after this error of its first try: the place in the queue puts up with the same.
+fn may_wait(refused: &Error) -> bool {
+    match refused {
+        Error::NotGranted { .. } | Error::Unavailable { .. } => true,
+        Error::Refused { source, .. } => denies(source),
+        _ => false,
     }
 }
 

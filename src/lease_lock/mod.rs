@@ -231,10 +231,11 @@ impl LeaseLock {
     /// Waits for this call's turn in the queue of the lock, and takes the lock under the name `id` for `span`. The lease begins when
     /// the turn comes. Until then this client keeps the place in the queue renewed, as that of any other caller.
     ///
-    /// Begins with what [`acquire`](Self::acquire) does: a call under a name that has the lock returns its lease, and a free lock costs
-    /// a single request. If another process waits under the same name and is granted the lock before, this call leaves the queue, and
-    /// returns that lease. So a step that is started twice works once. Only where two processes get permits, or a share, under one name at the
-    /// same moment, each of them has a lease of its own. A lease with fewer permits than this handle asks for counts as another one.
+    /// Begins with what [`acquire`](Self::acquire) does: a call under a name that has the lock returns its lease, and a free lock costs a
+    /// single request. If DynamoDB does not serve that try, the call waits on, as at a lock. If another process waits under the same name
+    /// and is granted the lock before, this call leaves the queue, and returns that lease. So a step that is started twice works once. Only
+    /// where two processes get permits, or a share, under one name at the same moment, each of them has a lease of its own. A lease with
+    /// fewer permits than this handle asks for counts as another one.
     ///
     /// With [`RecordWait::NoWait`] it is [`acquire`](Self::acquire). With [`RecordWait::Timeout`] the time covers the whole wait, and a call
     /// that is granted nothing returns at most one request time-out after it. The grant costs one request more than that of a [`FairLock`]: it

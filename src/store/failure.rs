@@ -100,16 +100,7 @@ impl Failure {
 
     /// Whether a policy denies the request to this client. A proxy in between denies without this code.
     pub(crate) fn is_denied(&self) -> bool {
-        let Kind::Refused(source) = &self.kind else {
-            return false;
-        };
-        let code = code::<BatchWriteItemError>(source)
-            .or(code::<DeleteItemError>(source))
-            .or(code::<GetItemError>(source))
-            .or(code::<PutItemError>(source))
-            .or(code::<QueryError>(source))
-            .or(code::<UpdateItemError>(source));
-        code == Some("AccessDeniedException")
+        matches!(&self.kind, Kind::Refused(source) if denies(source))
     }
 
     /// Whether a newer version of fairlock uses this lock.
@@ -217,6 +208,17 @@ impl OutageKind {
             Kind::InvalidItem { .. } => None,
         }
     }
+}
+
+/// Whether a refusal is a policy's.
+pub(crate) fn denies(source: &Source) -> bool {
+    let code = code::<BatchWriteItemError>(source)
+        .or(code::<DeleteItemError>(source))
+        .or(code::<GetItemError>(source))
+        .or(code::<PutItemError>(source))
+        .or(code::<QueryError>(source))
+        .or(code::<UpdateItemError>(source));
+    code == Some("AccessDeniedException")
 }
 
 /// DynamoDB's code, if it refused a request of this kind.

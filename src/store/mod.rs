@@ -54,7 +54,7 @@ use brakes::Brakes;
 use codec::{Item, text};
 use date::ServerClock;
 pub(crate) use exchange::ask;
-pub(crate) use failure::{Failure, Kind, Refusal, answered, refusal};
+pub(crate) use failure::{Failure, Kind, Refusal, answered, denies, refusal};
 use identity_cache::IdentityCache;
 pub(crate) use item_budget::{Said, check_room, most_permits};
 pub(crate) use lock_item::{EnterTerms, LeaseTerm};

@@ -7,6 +7,7 @@ use fairlock::embedded::{Fault, Faults, Gate, Latency, When};
 use fairlock::{Error, Invalid, Lease, LeaseLock, LockClient, RecordWait};
 use futures::future::{join, join_all};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::{ALLOWED, MINUTE, SECOND, is_at_rest, is_refused, named, process};
 use fairlock_testkit::lab::{Host, Lab, acquire, waits};
@@ -455,5 +456,52 @@ fn a_call_that_is_dropped_leaves_nothing_but_a_lease_that_is_found() {
             }
             assert!(is_at_rest(&lab).await, "{millis}");
         }
+    });
+}
+
+/// A wait for a lease puts up with what a wait for a lock puts up with, also when its first request meets it.
+#[test]
+fn a_wait_goes_on_through_the_trouble_that_its_first_requests_meet() {
+    let troubles = [
+        Fault::Throttle,
+        Fault::Refuse("AccessDeniedException"),
+        Fault::Refuse("ExpiredTokenException"),
+        Fault::ServerError(When::Before),
+        Fault::Hang(When::Before),
+    ];
+    let locks: [fn(&Host) -> LeaseLock; 2] = [named, pairs];
+    for (fault, lock) in troubles
+        .iter()
+        .flat_map(|fault| locks.map(|lock| (fault, lock)))
+    {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let host = process(&lab).await;
+            let (since, wait) = (Instant::now(), RecordWait::Timeout(MINUTE));
+            let (met, until) = (fault.clone(), 12 * SECOND);
+            let _ = host
+                .network
+                .clone()
+                .script(move |_| (since.elapsed() < until).then(|| met.clone()));
+            let at_once = lock(&host).acquire("one", MINUTE).await;
+            assert!(at_once.is_err() && since.elapsed() <= 10 * SECOND);
+            let lease = lock(&host).acquire_in_turn("one", MINUTE, wait).await;
+            assert!(lease.is_ok(), "{fault:?}: {lease:?}");
+            assert!(since.elapsed() < 20 * SECOND, "{:?}", since.elapsed());
+        });
+    }
+}
+
+#[test]
+fn a_wait_ends_at_once_by_what_no_waiter_puts_up_with() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = process(&lab).await;
+        let missing = Fault::Refuse("ResourceNotFoundException");
+        let _ = host.network.clone().script(move |_| Some(missing.clone()));
+        let began = Instant::now();
+        let refused = named(&host).acquire_in_turn("one", MINUTE, FOREVER).await;
+        assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
+        assert!(began.elapsed() < SECOND);
     });
 }
