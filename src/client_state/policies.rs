@@ -35,6 +35,13 @@ impl ClientInner {
         RetryPolicy::stopped_by(&stop).within(Limit::Attempts(FEW))
     }
 
+    /// For requests about a lease by a name. Being too busy does not count: the time of the call ends them.
+    pub(crate) fn policy_of_a_lease(&self, stop: &CancellationToken) -> RetryPolicy {
+        RetryPolicy::stopped_by(stop)
+            .within(Limit::Unanswered(FEW))
+            .until(self.no_wait_ends(self.store.now()))
+    }
+
     /// For requests that ask for a place. A claim that does not wait tries a few times, and for no longer than these requests take without
     /// an answer. A claim that waits tries for as long as it waits.
     pub(crate) fn policy_to_ask(

@@ -379,7 +379,7 @@ impl LeaseLock {
             },
             permits: self.permits,
         };
-        let policy = inner.policy_of_few(inner.closed.clone());
+        let policy = inner.policy_of_a_lease(&inner.closed);
         let writer = inner.writer(name, &policy);
         let ended = Box::pin(inner.for_caller(writer.release(&attempt, held))).await?;
         match ended {
@@ -438,7 +438,7 @@ impl LeaseLock {
     /// Each further round of the loop means that another caller has extended the lease meanwhile.
     async fn prolong(&self, seen: (At, Entry), by: Duration) -> Result<Lease, Error> {
         let (inner, name) = (self.inner(), self.name());
-        let policy = inner.policy_of_few(CancellationToken::new());
+        let policy = inner.policy_of_a_lease(&CancellationToken::new());
         let (mut at, mut seen) = seen;
         loop {
             let past = self.know_the_past("extend a lease").await?;
@@ -508,7 +508,7 @@ impl LeaseLock {
 
     async fn read(&self) -> Result<Option<LockItem>, Error> {
         let inner = self.inner();
-        let policy = inner.policy_of_few(inner.closed.clone());
+        let policy = inner.policy_of_a_lease(&inner.closed);
         let read = || inner.store.read_lock(self.name());
         let read = inner.store.retry(&policy, read);
         Ok(Box::pin(inner.for_caller(read)).await?.value)

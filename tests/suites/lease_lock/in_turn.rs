@@ -505,3 +505,32 @@ fn a_wait_ends_at_once_by_what_no_waiter_puts_up_with() {
         assert!(began.elapsed() < SECOND);
     });
 }
+
+/// The process that has a lease is not the one that makes DynamoDB busy.
+#[test]
+fn a_lease_is_extended_and_released_though_dynamodb_is_busy_for_seconds() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = process(&lab).await;
+        let lease = named(&host).acquire("one", MINUTE).await.unwrap();
+        let busy = || {
+            let since = Instant::now();
+            let _ = host
+                .network
+                .clone()
+                .script(move |_| (since.elapsed() < 3 * SECOND).then_some(Fault::Throttle));
+        };
+        busy();
+        let longer = named(&host).extend(&lease, 2 * MINUTE).await.unwrap();
+        assert!(longer.expires_at() > lease.expires_at());
+        busy();
+        named(&host).release(&longer).await.unwrap();
+        assert!(is_at_rest(&lab).await);
+        // Not for ever: a call has its time.
+        let _ = host.network.clone().script(|_| Some(Fault::Throttle));
+        let began = Instant::now();
+        let busy = named(&host).find("one").await.unwrap_err();
+        assert!(busy.to_string().contains("Throughput"), "{busy}");
+        assert!(began.elapsed() <= 10 * SECOND, "{:?}", began.elapsed());
+    });
+}
