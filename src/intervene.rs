@@ -14,8 +14,8 @@ use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::{ItemPosition, LockItem, Notice, RowState};
 use fairlock_protocol::ticket::Ticket;
 
-/// How often the holders of a lock are asked that changes hands meanwhile.
-const ROUNDS: usize = 5;
+/// How often the holders of a lock are asked that changes hands meanwhile, or whose holders others ask meanwhile.
+const ROUNDS: usize = 20;
 
 /// What became of a place that was to be [broken](LockClient::break_hold).
 ///
@@ -109,9 +109,10 @@ impl LockClient {
 
     /// Asks all who hold the lock now to give way. Each sees the request with its next renewal, after a heartbeat at the most, as
     /// [`LockGuard::yield_requested`](crate::LockGuard::yield_requested), and may heed it or not. Takes nothing from anybody. Returns how
-    /// many places were asked: zero if nobody holds the lock, or if it changed hands again and again meanwhile.
+    /// many places were asked: zero if nobody holds the lock, or if it changed hands, or others asked its holders, again and again meanwhile.
     ///
-    /// The newest request stands on the lock item. A later one replaces it, also for a holder that has not seen it yet. Costs two requests.
+    /// The newest request stands on the lock item. A later one replaces it, also for a holder that has not seen it yet. A late copy of an
+    /// earlier one does not. Costs two requests.
     ///
     /// # Cancel safety
     ///
@@ -285,7 +286,8 @@ impl ClientInner {
         })
     }
 
-    /// Each round of the loop but the last has seen that the lock changed hands between the read and the write.
+    /// Each round of the loop but the last has seen that the lock changed hands, or that another client asked, between the read and the
+    /// write.
     async fn ask(&self, name: &LockName, reason: String) -> Result<usize, Failure> {
         let policy = self.policy_of_few(self.closed.clone());
         for _ in 0..ROUNDS {
@@ -298,10 +300,13 @@ impl ClientInner {
             let Some((from, to)) = all else { break };
             let name = &name.with_permits(item.permits);
             let notice = self.notice(from, to, reason.clone());
-            let ask = || self.store.ask(name, &notice);
-            let answer = self.store.retry(&policy, ask).await?.value;
-            let item = answer.is_applied().then(|| answer.shown()).flatten();
-            let asked = item.map_or(0, |item| {
+            let ask = || self.store.ask(name, &notice, item.asks);
+            let after = self.store.retry(&policy, ask).await?.value.shown();
+            // A refusal may be due to this very request, whose answer was lost.
+            let is_ours = |after: &LockItem| {
+                after.asks == item.asks.saturating_add(1) && after.asked.as_ref() == Some(&notice)
+            };
+            let asked = after.filter(is_ours).map_or(0, |item| {
                 let asked = item.holders().filter(|holder| notice.is_for(holder.ticket));
                 asked.count()
             });

@@ -185,11 +185,9 @@ mod tests {
             by: "b".repeat(MAX_NOTICE),
             reason: "r".repeat(MAX_NOTICE),
         };
-        let notice = || codec::attribute(protocol::notice(&notice));
-        item.extend([
-            ("asked".to_owned(), notice()),
-            ("broken".to_owned(), notice()),
-        ]);
+        let asked = codec::attribute(protocol::asked(&notice, u64::MAX));
+        let broken = codec::attribute(protocol::notice(&notice));
+        item.extend([("asked".to_owned(), asked), ("broken".to_owned(), broken)]);
         item.extend(tickets);
         item
     }

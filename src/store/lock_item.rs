@@ -195,9 +195,9 @@ impl Store {
         self.write(name, &write).await
     }
 
-    /// Asks the holders of some tickets to give way.
-    pub(crate) async fn ask(&self, name: &LockName, notice: &Arc<Notice>) -> Answer {
-        let write = LockWrite::ask(all_of(name), Arc::clone(notice));
+    /// Asks the holders of some tickets to give way, unless there were more requests than the client saw.
+    pub(crate) async fn ask(&self, name: &LockName, notice: &Arc<Notice>, seen: u64) -> Answer {
+        let write = LockWrite::ask(all_of(name), Arc::clone(notice), seen);
         self.write(name, &write).await
     }
 

@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use fairlock::embedded::Fault;
-use fairlock::{BreakOutcome, DeleteOutcome, LossReason, ResizeOutcome};
+use fairlock::embedded::{Fault, When};
+use fairlock::{BreakOutcome, DeleteOutcome, LockGuard, LossReason, ResizeOutcome};
 use fairlock_testkit::lab::{Host, Lab, acquire, waits};
 use fairlock_testkit::verbs::meets;
 use fairlock_testkit::virtual_time;
@@ -19,6 +19,10 @@ const A_WHILE: Duration = Duration::from_secs(11);
 const LATE_COPY: Fault = Fault::Duplicate {
     after: Duration::from_secs(4),
 };
+
+fn reason(guard: &LockGuard) -> String {
+    guard.yield_requested().unwrap().reason
+}
 
 /// Asks the holder of lock `a`.
 async fn ask(ops: &Host, reason: &str) {
@@ -45,6 +49,55 @@ fn a_request_that_any_answer_shows_wakes_whoever_waits_for_it() {
         guard.set_data("x").await.unwrap();
         lab.settle().await;
         assert!(asked.is_finished() && guard.yield_requested().is_some());
+    });
+}
+
+#[test]
+fn a_late_copy_of_a_request_to_give_way_replaces_no_newer_one() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two, ops) = (lab.host(), lab.host(), lab.host());
+        let first = acquire(&one).await;
+        let next = waits(&lab, &two).await;
+        meets(&ops.network, "ask", 1, LATE_COPY);
+        ask(&ops, "first").await;
+        first.release().await.unwrap();
+        let next = next.await.unwrap();
+        ask(&ops, "second").await;
+        lab.wait(A_WHILE).await;
+        assert_eq!(reason(&next), "second");
+        // The same holder is asked again.
+        let again = lab.host();
+        meets(&again.network, "ask", 1, LATE_COPY);
+        ask(&again, "third").await;
+        ask(&ops, "fourth").await;
+        lab.wait(A_WHILE).await;
+        assert_eq!(reason(&next), "fourth");
+    });
+}
+
+#[test]
+fn a_request_whose_answer_is_lost_is_made_once_and_told_as_made() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, ops) = (lab.host(), lab.host());
+        let guard = acquire(&one).await;
+        meets(&ops.network, "ask", 1, Fault::Lose(When::After));
+        ask(&ops, "tea").await;
+        assert_eq!(ops.network.counts().requests(), 3);
+        assert_eq!(guard.asked_to_yield().await.reason, "tea");
+    });
+}
+
+#[test]
+fn operators_who_ask_at_one_moment_all_ask() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let guard = acquire(&lab.host()).await;
+        let operators: Vec<_> = (0..8).map(|_| lab.host()).collect();
+        let asked = operators.iter().map(|ops| ask(ops, "please"));
+        futures::future::join_all(asked).await;
+        guard.asked_to_yield().await;
     });
 }
 

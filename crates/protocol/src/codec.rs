@@ -99,6 +99,7 @@ pub fn lock_item(item: &Map, ttl: &str) -> Result<LockItem, ItemProblem> {
         granted_at: read_time(item, "granted_at")?,
         expires_at: optional(item, ttl, "the TTL attribute")?.unwrap_or(0),
         asked: read_notice(item.get("asked")),
+        asks: read_asks(item.get("asked")).unwrap_or(0),
         broken: read_notice(item.get("broken")),
     };
     check(&item)?;
@@ -372,6 +373,22 @@ pub fn notice(notice: &Notice) -> Value {
             .map(|(name, text)| (name.into(), Value::text(text))),
     );
     Value::M(map)
+}
+
+/// A request to give way, and how many there were, this one included.
+pub fn asked(asked: &Notice, count: u64) -> Value {
+    match notice(asked) {
+        Value::M(mut map) => {
+            map.insert("count".into(), Value::number(count));
+            Value::M(map)
+        }
+        other => other,
+    }
+}
+
+/// The count stands also in a notice that is left out.
+fn read_asks(value: Option<&Value>) -> Option<u64> {
+    integer(value?.as_m()?, "count").ok()
 }
 
 /// Reads a notice. A notice that this version could not have written is left out, because no decision depends on it.

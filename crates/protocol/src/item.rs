@@ -42,6 +42,8 @@ pub struct LockItem {
     pub expires_at: u64,
     /// The newest request to give way.
     pub asked: Option<Arc<Notice>>,
+    /// How many requests to give way there were, that one included.
+    pub asks: u64,
     /// The newest place that was broken.
     pub broken: Option<Arc<Notice>>,
 }
@@ -86,6 +88,7 @@ impl LockItem {
             granted_at: None,
             expires_at: 0,
             asked: None,
+            asks: 0,
             broken: None,
         }
     }

@@ -141,8 +141,11 @@ pub(crate) fn pair(kind: LockKind, some: &mut Few) -> (Option<LockItem>, LockWri
         if some.once_in(4) {
             seen = item.clone();
         }
-        // Tickets that a client saw were drawn, and are not drawn again.
-        if seen.last > item.last || kind == LockKind::Admit && !are_successors_of(&seen, &item) {
+        // Tickets that a client saw were drawn, and are not drawn again. An item keeps its `permits`.
+        if seen.last > item.last
+            || seen.permits != item.permits
+            || kind == LockKind::Admit && !are_successors_of(&seen, &item)
+        {
             continue;
         }
         let Some(write) = write(kind, &seen, some) else {
@@ -293,7 +296,7 @@ fn queue(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Optio
             LockWrite::evict_successor(permits, seen.at_successor(successor), dead)
                 .breaking(some.notice())
         }
-        LockKind::Ask => LockWrite::ask(permits, some.notice()),
+        LockKind::Ask => LockWrite::ask(permits, some.notice(), seen.asks),
         LockKind::EvictSuccessor => LockWrite::evict_successor(
             permits,
             seen.at_successor(successor),

@@ -58,9 +58,8 @@ fn played(after: Option<Option<LockItem>>) -> Played<LockItem> {
 
 /// Checks that both ways give the same answer and the same item, and that both kinds of answers occur.
 async fn agree(engine: &Engine, pairs: usize) {
-    let mut some = Few::seeded(18);
     for kind in LockKind::ALL {
-        let mut applied = 0;
+        let (mut some, mut applied) = (Few::seeded(kind as u64), 0);
         for _ in 0..pairs {
             let (item, write) = locks::pair(kind, &mut some);
             let after = write.apply(item.as_ref());
@@ -75,7 +74,7 @@ async fn agree(engine: &Engine, pairs: usize) {
         both_answers_come_up(applied, pairs, &format!("{kind:?} of a lock"));
     }
     for kind in RowKind::ALL {
-        let mut applied = 0;
+        let (mut some, mut applied) = (Few::seeded(kind as u64), 0);
         for _ in 0..pairs {
             let (row, write) = rows::pair(kind, &mut some);
             let expected = write.apply(row.as_ref(), &rows::nothing());
@@ -138,9 +137,10 @@ fn the_page_of_testing_names_as_many_kinds() {
 #[test]
 fn every_clause_and_every_effect_of_a_lock_write_is_missed_if_it_is_left_out() {
     bounded(async {
-        let (engine, mut some) = (Engine::embedded().await, Few::seeded(19));
+        let engine = Engine::embedded().await;
         let (mut planted, mut unnoticed) = (0, Vec::new());
         for kind in LockKind::ALL {
+            let mut some = Few::seeded(kind as u64);
             let (_, shape) = locks::pair(kind, &mut some);
             for plant in Planted::all(shape.clauses.len(), shape.effects.len()) {
                 planted += 1;
@@ -211,9 +211,9 @@ fn mistaken_lock_write(
 #[test]
 fn every_clause_and_every_effect_of_a_row_write_is_missed_if_it_is_left_out() {
     bounded(async {
-        let (engine, mut some) = (Engine::embedded().await, Few::seeded(20));
-        let mut unnoticed = Vec::new();
+        let (engine, mut unnoticed) = (Engine::embedded().await, Vec::new());
         for kind in RowKind::ALL {
+            let mut some = Few::seeded(kind as u64);
             let (_, shape) = rows::pair(kind, &mut some);
             let effects = match &shape.change {
                 RowChange::Update(effects) => effects.len(),

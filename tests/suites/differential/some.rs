@@ -163,6 +163,7 @@ impl Few {
         // Sometimes an operator has changed the number of permits.
         let resized = self.once_in(6).then(|| permits - 1 + self.of(&[0, 2]));
         let room = room as i64 + resized.map_or(0, |there_are| there_are as i64 - permits as i64);
+        let asked = self.or_none(Self::notice);
         LockItem {
             permits,
             resized,
@@ -182,7 +183,8 @@ impl Few {
             join_timeout: self.or_none(Self::span),
             granted_at: self.or_none(Self::date),
             expires_at: self.of(&[0, 1_000, 2_000, 3_000]),
-            asked: self.or_none(Self::notice),
+            asks: asked.as_ref().map_or(0, |_| 1 + self.upto(1)),
+            asked,
             broken: self.or_none(Self::notice),
         }
     }
@@ -206,7 +208,7 @@ impl Few {
     fn change(&mut self, seen: &mut LockItem) {
         match self.upto(9) {
             9 if seen.resizes > 0 => seen.resizes = 1 + self.upto(1),
-            0 => seen.departures = self.upto(1),
+            0 => (seen.departures, seen.asks) = (self.upto(1), self.upto(2)),
             1 => seen.watermark = seen.watermark.before().unwrap_or_default(),
             2 => seen.last = seen.last.before().unwrap_or_default(),
             3 => seen.sharers.truncate(self.upto(1) as usize),

@@ -45,7 +45,10 @@ pub(crate) fn lock(item: &LockItem) -> Map {
         ),
         ("join_timeout_ms", item.join_timeout.map(Value::millis)),
         ("granted_at", item.granted_at.map(|at| Value::millis(at.0))),
-        ("asked", item.asked.as_deref().map(codec::notice)),
+        (
+            "asked",
+            { item.asked.as_deref() }.map(|asked| codec::asked(asked, item.asks)),
+        ),
         ("broken", item.broken.as_deref().map(codec::notice)),
         (
             "expires_at",

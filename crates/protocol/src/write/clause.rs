@@ -46,6 +46,8 @@ pub enum Clause {
     /// The number of permits was changed so often, to this one the last time. No other change came between, and a late duplicate changes
     /// nothing back.
     ResizesAre(u64, Option<u64>),
+    /// There were at most so many requests to give way: a late duplicate replaces no newer one.
+    AsksAtMost(u64),
     /// The entry in the first slot does not hold the lock: sharers leave less than it takes. `takes` is `None` if it waits for all
     /// permits.
     FirstWaits {
@@ -94,6 +96,7 @@ impl Clause {
                 _ => false,
             },
             Clause::ResizesAre(count, resized) => item.resizes == count && item.resized == resized,
+            Clause::AsksAtMost(count) => item.asks <= count,
             Clause::FirstWaits { takes } => {
                 !item.sharers.is_empty() && takes.is_none_or(|takes| !has_room(item, takes))
             }
@@ -140,6 +143,10 @@ impl Clause {
             }
             Clause::Beside { share, first } => beside(share, first, values),
             Clause::ResizesAre(count, resized) => resizes_are(count, resized, values),
+            // True also where there is no request, or none with a count.
+            Clause::AsksAtMost(count) => {
+                number(values, ":asks", count, "NOT #asked.#count > :asks")
+            }
             Clause::FirstWaits { takes: None } => zero(values, "size(#sharers) > :zero"),
             Clause::FirstWaits { takes: Some(takes) } => {
                 values.number(":takes", takes);

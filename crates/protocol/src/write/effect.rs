@@ -81,8 +81,8 @@ pub enum Effect {
     NoData,
     /// The write that left it so.
     Written(Written),
-    /// The holders of some tickets are asked to give way.
-    Asked(Arc<Notice>),
+    /// The holders of some tickets are asked to give way, by so many requests until now.
+    Asked(Arc<Notice>, u64),
     /// The place of these tickets was broken.
     Broken(Arc<Notice>),
 }
@@ -112,8 +112,8 @@ impl Effect {
             Effect::TakeSlot(entry) => item.slots.push(with_ticket(entry, item.last)),
             Effect::FillSlots(entries) => item.slots.extend(entries.iter().cloned()),
             Effect::Admit(first, nonces) => {
-                let admitted = *first..was.slots.len().min(first + nonces.len());
-                let admitted: Vec<_> = item.slots.drain(admitted).collect();
+                let [from, to] = [*first, first + nonces.len()].map(|it| it.min(was.slots.len()));
+                let admitted: Vec<_> = item.slots.drain(from..to).collect();
                 admitted.into_iter().for_each(|entry| share(item, entry));
             }
             Effect::Remove(At::Sharer(nonce)) => item.sharers.retain(|it| it.nonce != *nonce),
@@ -139,7 +139,9 @@ impl Effect {
             Effect::Data(bytes) => item.data = Some(Arc::clone(bytes)),
             Effect::NoData => item.data = None,
             Effect::Written(written) => item.written = Some(*written),
-            Effect::Asked(notice) => item.asked = Some(Arc::clone(notice)),
+            Effect::Asked(notice, count) => {
+                (item.asked, item.asks) = (Some(Arc::clone(notice)), *count);
+            }
             Effect::Broken(notice) => item.broken = Some(Arc::clone(notice)),
         }
     }
@@ -222,7 +224,7 @@ impl Effect {
             Effect::Stays(expiry) => number("#expires_at = :expiry", ":expiry", *expiry),
             Effect::Data(bytes) => of("#data = :data", ":data", Value::B(bytes.to_vec())),
             Effect::Written(it) => of("#written = :written", ":written", codec::written(*it)),
-            Effect::Asked(it) => of("#asked = :asked", ":asked", codec::notice(it)),
+            Effect::Asked(it, count) => of("#asked = :asked", ":asked", codec::asked(it, *count)),
             Effect::Broken(it) => of("#broken = :broken", ":broken", codec::notice(it)),
             _ => return None,
         })

@@ -355,9 +355,11 @@ impl LockWrite {
         .makes([Effect::Broken(notice)])
     }
 
-    /// Asks the holders of some tickets to give way. It takes nothing from them.
-    pub fn ask(permits: u64, notice: Arc<Notice>) -> Self {
-        LockWrite::new("ask", permits).makes([Effect::Asked(notice)])
+    /// Asks the holders of some tickets to give way, after so many requests `before`. It takes nothing from them.
+    pub fn ask(permits: u64, notice: Arc<Notice>, before: u64) -> Self {
+        LockWrite::new("ask", permits)
+            .when([Clause::AsksAtMost(before)])
+            .makes([Effect::Asked(notice, before.saturating_add(1))])
     }
 
     /// Changes how many permits there are. An entry that holds the lock goes on to hold it, however few there are then.
