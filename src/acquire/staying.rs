@@ -64,8 +64,7 @@ impl Acquisition {
         }
     }
 
-    /// Turns a hold into a lease. The permits that the lease does not keep are freed first. The attempt is not noted as ended: its nonce
-    /// is that of the lease.
+    /// Turns a hold into a lease. The permits that the lease does not keep are freed first.
     pub(super) async fn leases_out(
         &self,
         hold: &Arc<Hold>,
@@ -82,6 +81,10 @@ impl Acquisition {
             registration.close();
         }
         hold.telemetry.released(outcome(hold.ticket, &ended));
+        if let Ok(Ended::LeasedOut(lease)) = &ended {
+            // A late copy of the enter request may come when the lease has ended. An older answer may still show the hold.
+            inner.forget_upto(&hold.attempt, lease.ticket);
+        }
         ended
     }
 

@@ -75,8 +75,13 @@ impl ClientInner {
     /// Notes that an attempt has ended. An attempt in doubt may still turn up in the table. A lease that a caller named is never noted. A
     /// caller that asks under its name holds it, in this process or another, and no client takes it away.
     pub(crate) fn forget(&self, attempt: &Attempt) {
+        self.forget_upto(attempt, Ticket::default());
+    }
+
+    /// The same for an attempt whose place may stay, as a lease: an answer may show it with tickets up to `newest`, and no late one.
+    pub(crate) fn forget_upto(&self, attempt: &Attempt, newest: Ticket) {
         if attempt.is_in_doubt() && !attempt.is_named() {
-            self.directory.doubts(attempt.nonce);
+            self.directory.doubts(attempt.nonce, newest);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Remembers the newest keys. If there are too many, the oldest key is forgotten, for which the least is still to come.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// A bounded set of keys, ordered by when each was noted last.
 #[derive(Debug)]
@@ -43,6 +44,12 @@ impl<K: Clone + Ord> Recent<K> {
         noted.is_some_and(|noted| self.ages.remove(&noted).is_some())
     }
 
+    /// Forgets a key of a range. Returns whether one was noted.
+    pub(super) fn settle_one_of(&mut self, keys: Range<K>) -> bool {
+        let first = self.keys.range(keys).next().map(|(key, _)| key.clone());
+        first.is_some_and(|key| self.settle(&key))
+    }
+
     pub(super) fn oldest(&self) -> Option<&K> {
         self.ages.first_key_value().map(|(_, oldest)| oldest)
     }
@@ -70,6 +77,7 @@ mod tests {
         assert_eq!(recent.note(key(MAX + 1)), Some(key(2)));
         assert!(recent.settle(&key(1)) && recent.settle(&key(MAX + 1)));
         assert!(!recent.settle(&key(2)) && recent.settle(&key(3)));
+        assert!(recent.settle_one_of(key(4)..key(3)) && !recent.settle_one_of(key(4)..key(3)));
     }
 
     #[test]

@@ -44,8 +44,8 @@ struct State {
     /// The locks of which something is known.
     locks: HashMap<LockName, Known>,
     held: HeldPlaces,
-    /// Ended attempts of which a request may still be applied.
-    doubts: Recent<Nonce>,
+    /// Ended attempts of which a request may still be applied, each with the newest ticket that is no late one.
+    doubts: Recent<(Nonce, Ticket)>,
     /// Locks with a hint.
     hinted: Recent<LockName>,
     /// Locks with a pace.
@@ -138,15 +138,16 @@ impl Directory {
         if state.doubts.is_empty() {
             return Vec::new();
         }
-        let late = item.entries();
-        late.filter(|entry| state.doubts.settle(&entry.nonce))
-            .cloned()
-            .collect()
+        let mut is_late = |entry: &&Entry| {
+            let before = (entry.nonce, Ticket::default())..(entry.nonce, entry.ticket);
+            state.doubts.settle_one_of(before)
+        };
+        item.entries().filter(&mut is_late).cloned().collect()
     }
 
-    /// Notes an ended attempt of which a request may still be applied.
-    pub(super) fn doubts(&self, nonce: Nonce) {
-        self.state().doubts.note(nonce);
+    /// Notes an ended attempt of which a request may still be applied. A late request draws a newer ticket than `newest`.
+    pub(super) fn doubts(&self, nonce: Nonce, newest: Ticket) {
+        self.state().doubts.note((nonce, newest));
     }
 
     /// Whether all places before this ticket are of this client. If they are, the ticket's place is notified of every handoff that comes to

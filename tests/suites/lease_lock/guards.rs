@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairlock::embedded::{Fault, When};
 use fairlock::{Error, Fence, HeldLocks, Invalid, Lease, LossReason, RecordWait};
+use futures::future::join;
 
 use super::{ALLOWED, MINUTE, SECOND, is_at_rest, is_refused, named, process};
 use fairlock_testkit::lab::{Lab, acquire, cut_off, waits};
@@ -89,7 +90,7 @@ fn a_late_copy_of_the_request_takes_back_no_extension() {
                 _ => Some(Fault::Delay(When::Before, 20 * SECOND)),
             }
         });
-        let (made, longer) = futures::future::join(guard.into_lease("job", MINUTE), async {
+        let (made, longer) = join(guard.into_lease("job", MINUTE), async {
             lab.wait(4 * SECOND).await;
             let lease = named(&a).find("job").await.unwrap().unwrap();
             named(&a).extend(&lease, 30 * MINUTE).await.unwrap()
@@ -256,5 +257,39 @@ fn a_client_that_shuts_down_leaves_the_lease_to_its_name() {
         let report = a.locks.shutdown(HeldLocks::Release, SECOND).await;
         assert!(report.held.is_empty() && report.unfinished.is_empty());
         assert_eq!(named(&b).find("job").await.unwrap(), Some(lease));
+    });
+}
+
+/// A copy of the request with which the hold began arrives when the lease is over, and an answer from before the lease when it has begun.
+#[test]
+fn a_late_copy_of_a_hold_that_became_a_lease_is_given_up_and_the_lease_is_not() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, other) = (lab.host(), lab.host());
+        acquire(&other).await.release().await.unwrap();
+        let enters = AtomicUsize::new(0);
+        let _ = host.network.clone().script(move |request| {
+            let is_enter = verb(request).starts_with("enter");
+            match is_enter.then(|| enters.fetch_add(1, Ordering::SeqCst))? {
+                0 => Some(Fault::Hang(When::After).and(Fault::Duplicate { after: MINUTE })),
+                2 => Some(Fault::Delay(When::After, SECOND)),
+                _ => None,
+            }
+        });
+        let (guard, lock) = (acquire(&host).await, host.locks.fair_lock("a").unwrap());
+        let leased = async {
+            lab.wait(SECOND / 2).await;
+            guard.into_lease("job", MINUTE).await.unwrap()
+        };
+        let (refused, lease) = join(lock.try_acquire(), leased).await;
+        assert!(refused.unwrap().is_none());
+        lab.settle().await;
+        assert_eq!(named(&host).find("job").await.unwrap(), Some(lease.clone()));
+        named(&host).release(&lease).await.unwrap();
+        lab.wait(MINUTE).await;
+        let holder = lock.inspect().await.unwrap().holder;
+        assert!(holder.is_some_and(|late| late.ticket > lease.ticket()));
+        assert!(lock.try_acquire().await.unwrap().is_none(), "seen");
+        assert!(lab.is_free("a").await);
     });
 }
