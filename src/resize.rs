@@ -1,17 +1,31 @@
 //! Changes how many permits a lock has, while callers hold it and wait for it.
 
+use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, FusedFuture, MaybeDone, maybe_done};
 
 use crate::client::LockClient;
-use crate::client_state::ClientInner;
+use crate::client_state::{ClientHandle, ClientInner};
 use crate::error::{Error, Invalid};
+use crate::guard::LockGuard;
+use crate::lock::FairLock;
 use crate::name::LockName;
 use crate::semaphore::MAX_PERMITS;
-use crate::store::{Failure, most_permits};
+use crate::store::{Failure, RetryPolicy, most_permits};
+use crate::wait::RecordWait;
 use fairlock_protocol::item::LockItem;
 
 /// How often a change is tried that other writes come before.
 const ROUNDS: usize = 20;
+/// How often a change to fewer permits is tried without a claim to all permits.
+const ROUNDS_ALONE: usize = 5;
+/// The pause between two tries beside such a claim, and how long it waits.
+const PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_CLAIM: Duration = Duration::from_secs(60);
 
 /// What became of the number of permits that was to be [changed](LockClient::resize).
 ///
@@ -40,7 +54,8 @@ pub enum ResizeOutcome {
     /// The table has no item of the lock: no caller has used it yet, or not for the idle retention. Its next caller says how many permits
     /// it has.
     NotThere,
-    /// Another change of the number, or a change of the first place in the queue, came before each try. Nothing is changed.
+    /// Another change of the number, or a change of the first place in the queue, came before each try. Nothing is changed. Or a try had no
+    /// answer, and the number was changed again since. Then the newest change stands.
     Contended,
 }
 
@@ -56,7 +71,9 @@ impl LockClient {
     /// The change lasts for as long as the lock's item: until the lock was idle for the
     /// [idle retention](crate::LockClientBuilder::idle_retention), or is [deleted](Self::delete_lock). For good, change the program.
     ///
-    /// Costs two requests, and one more where waiters are let in.
+    /// Costs two requests, and one more where waiters are let in. With fewer permits, the first place in the queue must not change on the
+    /// way. Where it does so five times, this client asks for all permits, for up to a minute, and gives that place up when the number is
+    /// changed. No caller passes it, so for some round trips before then the lock gives out nothing.
     ///
     /// # Limitations
     ///
@@ -118,40 +135,130 @@ fn fits(item: &LockItem, permits: u64) -> Result<(), Invalid> {
     }
 }
 
-impl ClientInner {
-    /// Each round of the loop but the last has seen that another write came between the read and the change.
-    async fn resize(
-        self: &Arc<Self>,
-        name: &LockName,
-        permits: u64,
-    ) -> Result<Result<ResizeOutcome, Invalid>, Failure> {
-        let policy = self.policy_of_few(self.closed.clone());
-        for _ in 0..ROUNDS {
-            let read = || self.store.read_lock(name);
-            let Some(seen) = self.store.retry(&policy, read).await?.value else {
-                return Ok(Ok(ResizeOutcome::NotThere));
-            };
-            if let Err(invalid) = fits(&seen, permits) {
-                return Ok(Err(invalid));
-            }
+/// A change of the number of permits, over all of its tries.
+struct Change<'a> {
+    inner: &'a Arc<ClientInner>,
+    name: &'a LockName,
+    permits: u64,
+    policy: RetryPolicy,
+    /// How often the number had been changed before a try that may have had no answer. It applies as the next change, or not at all.
+    in_doubt: Option<u64>,
+}
+
+/// What became of the number, or why it cannot be changed.
+type Ended = Result<ResizeOutcome, Invalid>;
+/// Waits for all permits of a lock. Keeps the guard when they are granted.
+type ClaimToAll = Pin<Box<MaybeDone<BoxFuture<'static, Result<LockGuard, Error>>>>>;
+
+impl Change<'_> {
+    /// Reads the item, and changes the number if it can. Goes on with the item that was read if another write came between.
+    async fn tries_once(&mut self) -> Result<ControlFlow<Ended, LockItem>, Failure> {
+        let read = || self.inner.store.read_lock(self.name);
+        let Some(seen) = self.inner.store.retry(&self.policy, read).await?.value else {
+            return Ok(ControlFlow::Break(Ok(ResizeOutcome::NotThere)));
+        };
+        if let Err(invalid) = fits(&seen, self.permits) {
+            return Ok(ControlFlow::Break(Err(invalid)));
+        }
+        let before = seen.there_are();
+        let resized = |item: &LockItem| ResizeOutcome::Resized {
+            before,
+            taken: item.taken(),
+        };
+        if before == self.permits {
+            return Ok(ControlFlow::Break(Ok(resized(&seen))));
+        }
+        let is_later = |count: u64| seen.resizes > count.saturating_add(1);
+        if self.in_doubt.is_some_and(is_later) {
+            // If the try applied, the newest change came after this one, and stands.
+            return Ok(ControlFlow::Break(Ok(ResizeOutcome::Contended)));
+        }
+        Ok(match self.sends(&seen).await? {
+            Some(after) => ControlFlow::Break(Ok(resized(&after))),
+            None => ControlFlow::Continue(seen),
+        })
+    }
+
+    /// Returns the item that shows the change, if one does.
+    async fn sends(&mut self, seen: &LockItem) -> Result<Option<LockItem>, Failure> {
+        let name = &self.name.with_permits(seen.permits);
+        let (inner, permits, mut tries) = (self.inner, self.permits, 0);
+        let resize = || {
+            tries += 1;
+            inner.store.resize(name, seen, permits)
+        };
+        let after = inner.store.retry(&self.policy, resize).await?.value.shown();
+        self.in_doubt = match tries {
+            1 => self.in_doubt.filter(|count| *count == seen.resizes),
+            _ => Some(seen.resizes),
+        };
+        // A refusal may be due to this very change, whose answer was lost.
+        let is_ours = |after: &LockItem| {
+            after.resizes == seen.resizes.saturating_add(1) && after.there_are() == permits
+        };
+        let after = after.filter(is_ours);
+        if let Some(after) = &after {
             let before = seen.there_are();
-            if before == permits {
-                let taken = seen.taken();
-                return Ok(Ok(ResizeOutcome::Resized { before, taken }));
-            }
-            let name = &name.with_permits(seen.permits);
-            let resize = || self.store.resize(name, &seen, permits);
-            let after = self.store.retry(&policy, resize).await?.value.shown();
-            let Some(after) = after else { continue };
-            // A refusal may be due to this very change, whose answer was lost.
-            if after.resizes == seen.resizes.saturating_add(1) && after.there_are() == permits {
-                tracing::warn!(lock = %name, before, permits, "the number of permits was changed");
-                self.tell_of_resize(name, &seen, &after);
-                let taken = after.taken();
-                return Ok(Ok(ResizeOutcome::Resized { before, taken }));
+            tracing::warn!(lock = %name, before, permits, "the number of permits was changed");
+            inner.tell_of_resize(name, seen, after);
+        }
+        Ok(after)
+    }
+}
+
+impl ClientInner {
+    /// Each round of the loop but the last has seen that another write came between the read and the change. Rounds beside a claim that
+    /// waits are not counted: its time ends them.
+    async fn resize(self: &Arc<Self>, name: &LockName, permits: u64) -> Result<Ended, Failure> {
+        let mut change = Change {
+            inner: self,
+            name,
+            permits,
+            policy: self.policy_of_few(self.closed.clone()),
+            in_doubt: None,
+        };
+        let (mut rounds, mut claim) = (0, None::<ClaimToAll>);
+        while rounds < ROUNDS {
+            let seen = match change.tries_once().await? {
+                ControlFlow::Continue(seen) => seen,
+                ControlFlow::Break(ended) => {
+                    self.gives_up(claim).await;
+                    return Ok(ended);
+                }
+            };
+            let waits = claim.as_ref().is_some_and(|it| !it.is_terminated());
+            rounds += usize::from(!waits);
+            if permits < seen.there_are() && rounds >= ROUNDS_ALONE {
+                let claim = claim.get_or_insert_with(|| self.claims_all(name, seen.permits));
+                tokio::select! {
+                    biased;
+                    () = claim => {}
+                    () = self.store.config().clock.sleep(PAUSE) => {}
+                }
             }
         }
+        self.gives_up(claim).await;
         Ok(Ok(ResizeOutcome::Contended))
+    }
+
+    /// Asks for all permits. No caller passes this claim, so from the moment at which it stands in the first slot, the slot is this client's.
+    fn claims_all(self: &Arc<Self>, name: &LockName, permits: u64) -> ClaimToAll {
+        tracing::info!(lock = %name, "its holders change faster than a change of the permits arrives: waits for all of them");
+        let lock = FairLock::new(ClientHandle::new(self), name.with_permits(permits));
+        let wait = RecordWait::Timeout(LONGEST_CLAIM);
+        let granted = async move { lock.acquire_permits(permits, wait).await };
+        Box::pin(maybe_done(granted.boxed()))
+    }
+
+    /// Gives back what was claimed, before the process may end.
+    async fn gives_up(&self, claim: Option<ClaimToAll>) {
+        let Some(mut claim) = claim else { return };
+        if let Some(Ok(guard)) = claim.as_mut().take_output() {
+            self.let_go(guard.release(), None).await;
+            return;
+        }
+        drop(claim);
+        self.within_a_request(None, self.background.idle()).await;
     }
 
     /// Notifies the next holder, and lets in the successors that need not wait any more.

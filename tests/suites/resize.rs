@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fairlock::embedded::{Fault, When};
+use fairlock::embedded::{Fault, Faults, Latency, When};
 use fairlock::{Error, Invalid, LockGuard, RecordWait, ResizeOutcome};
 use fairlock_testkit::effort::sized;
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off};
@@ -160,9 +160,7 @@ fn the_holder_in_the_first_slot_keeps_its_permits_though_fewer_are_left_than_it_
             assert!(beside.is_held() && next.is_held(), "{goes_on}");
             beside.release().await.unwrap();
             next.release().await.unwrap();
-            hosts[1]
-                .network
-                .set_faults(fairlock::embedded::Faults::default());
+            hosts[1].network.set_faults(Faults::default());
             lab.wait(60 * SECOND).await;
             assert!(is_free(&ops).await, "{goes_on}");
             assert_eq!(resize(&ops, 5).await, resized(3, 0), "{goes_on}");
@@ -345,6 +343,82 @@ fn a_change_that_comes_just_behind_another_write_reads_again() {
         lab.settle().await;
         assert!(is_free(&ops).await);
     });
+}
+
+/// Its retry arrives behind the change of another operator.
+#[test]
+fn a_change_whose_answer_is_lost_is_not_made_again_over_a_later_one() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, one, two) = (lab.host(), lab.host(), lab.host());
+        let held = takes(&host, 2).await;
+        let tries = AtomicU64::new(0);
+        let _ = one.network.clone().script(move |request| {
+            let is_change = request.operation() == "UpdateItem";
+            match is_change.then(|| tries.fetch_add(1, Ordering::SeqCst))? {
+                0 => Some(Fault::Lose(When::After)),
+                1 => Some(Fault::Delay(When::Before, SECOND)),
+                _ => None,
+            }
+        });
+        let (first, second) = tokio::join!(resize(&one, 3), async {
+            lab.wait(SECOND / 2).await;
+            resize(&two, 4).await
+        });
+        assert_eq!((first, second), (ResizeOutcome::Contended, resized(3, 2)));
+        assert_eq!(resize(&two, 4).await, resized(4, 2), "the later one stands");
+        held.release().await.unwrap();
+    });
+}
+
+/// Takes a permit again and again, near the table, until it is over.
+async fn quick_turns(lab: &Lab, host: &Host, turns: &AtomicU64, is_over: &AtomicBool) {
+    while !is_over.load(Ordering::SeqCst) {
+        let guard = takes(host, 1).await;
+        turns.fetch_add(1, Ordering::SeqCst);
+        lab.wait(Duration::from_millis(5)).await;
+        guard.release().await.unwrap();
+    }
+}
+
+/// While the operator's change is on its way, the first slot changes hands many times. One caller keeps its permit throughout.
+#[test]
+fn an_operator_far_away_changes_the_number_while_the_holders_change_all_the_time() {
+    for round_trip in [60, 200] {
+        virtual_time(async move {
+            let lab = Lab::new().await;
+            let (ops, stays) = (lab.host(), takes(&lab.host(), 1).await);
+            let hosts: Vec<_> = (0..7).map(|_| lab.host()).collect();
+            let near = hosts.iter().map(|host| (host, 5));
+            for (host, millis) in near.chain([(&ops, round_trip)]) {
+                host.network.set_faults(Faults {
+                    round_trip: Latency::Constant(Duration::from_millis(millis)),
+                    ..Faults::default()
+                });
+            }
+            let (turns, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+            let callers = hosts.iter();
+            let callers = callers.map(|host| quick_turns(&lab, host, &turns, &is_over));
+            let operator = async {
+                for _ in 0..sized(3, 10) {
+                    let before = turns.load(Ordering::SeqCst);
+                    lab.wait(SECOND / 2).await;
+                    assert!(turns.load(Ordering::SeqCst) > before + 40);
+                    for (to, from) in [(3, 5), (5, 3)] {
+                        let outcome = resize(&ops, to).await;
+                        let is_done = matches!(outcome, ResizeOutcome::Resized { before, .. } if before == from);
+                        assert!(is_done, "{outcome:?}");
+                    }
+                }
+                is_over.store(true, Ordering::SeqCst);
+            };
+            tokio::join!(join_all(callers), operator);
+            assert!(stays.is_held());
+            stays.release().await.unwrap();
+            lab.settle().await;
+            assert!(is_free(&ops).await);
+        });
+    }
 }
 
 /// What all holders of a run hold at the moment, and how many they may.
