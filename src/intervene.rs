@@ -112,7 +112,7 @@ impl LockClient {
     /// many places were asked: zero if nobody holds the lock, or if it changed hands, or others asked its holders, again and again meanwhile.
     ///
     /// The newest request stands on the lock item. A later one replaces it, also for a holder that has not seen it yet. A late copy of an
-    /// earlier one does not. Costs two requests.
+    /// earlier one does not, nor does a retry of one that had no answer. Costs two requests.
     ///
     /// # Cancel safety
     ///
@@ -169,6 +169,15 @@ fn shortened(mut name: String) -> String {
 fn stands_on(item: &LockItem, seen: &Participant) -> bool {
     let position = item.position_of_place(seen.nonce, seen.ticket);
     position.is_some()
+}
+
+/// How many places the newest request to give way is for, of those that hold the lock.
+fn are_asked(item: &LockItem) -> usize {
+    let count = |asked: &Notice| {
+        let holders = item.holders();
+        holders.filter(|it| asked.is_for(it.ticket)).count()
+    };
+    item.asked.as_deref().map_or(0, count)
 }
 
 impl ClientInner {
@@ -300,16 +309,19 @@ impl ClientInner {
             let Some((from, to)) = all else { break };
             let name = &name.with_permits(item.permits);
             let notice = self.notice(from, to, reason.clone());
-            let ask = || self.store.ask(name, &notice, item.asks);
-            let after = self.store.retry(&policy, ask).await?.value.shown();
-            // A refusal may be due to this very request, whose answer was lost.
-            let is_ours = |after: &LockItem| {
-                after.asks == item.asks.saturating_add(1) && after.asked.as_ref() == Some(&notice)
+            let mut tries = 0;
+            let ask = || {
+                tries += 1;
+                self.store.ask(name, &notice, item.asks)
             };
-            let asked = after.filter(is_ours).map_or(0, |item| {
-                let asked = item.holders().filter(|holder| notice.is_for(holder.ticket));
-                asked.count()
-            });
+            let after = self.store.retry(&policy, ask).await?.value.shown();
+            let own = item.asks.saturating_add(1);
+            // A refusal may be due to this very request, whose answer was lost. Where newer requests may have replaced it, they stand.
+            let stands = |after: &LockItem| match after.asks == own {
+                true => after.asked.as_ref() == Some(&notice),
+                false => tries > 1 && after.asks > own,
+            };
+            let asked = after.filter(stands).as_ref().map_or(0, are_asked);
             if asked > 0 {
                 return Ok(asked);
             }

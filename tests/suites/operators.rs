@@ -90,6 +90,23 @@ fn a_request_whose_answer_is_lost_is_made_once_and_told_as_made() {
 }
 
 #[test]
+fn a_request_whose_answer_is_lost_is_not_made_again_over_a_newer_one() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, ops, other) = (lab.host(), lab.host(), lab.host());
+        let guard = acquire(&one).await;
+        let slow = Fault::Delay(When::After, SECOND).and(Fault::Lose(When::After));
+        meets(&ops.network, "ask", 1, slow);
+        tokio::join!(ask(&ops, "first"), async {
+            lab.wait(SECOND / 2).await;
+            ask(&other, "second").await;
+        });
+        lab.wait(A_WHILE).await;
+        assert_eq!(reason(&guard), "second");
+    });
+}
+
+#[test]
 fn operators_who_ask_at_one_moment_all_ask() {
     virtual_time(async {
         let lab = Lab::new().await;
