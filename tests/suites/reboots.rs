@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fairlock::embedded::{Engine, Fault, When};
-use fairlock::{IdleLocks, LockGuard, Participant, RecordWait, TableOptions};
+use fairlock::{IdleLocks, LockGuard, Participant, RecordWait};
 use fairlock_testkit::lab::{Host, acquire, cut_off};
 use tokio::time::{Instant, sleep};
 
@@ -48,8 +48,7 @@ struct Queue {
 impl Queue {
     async fn at(file: &Path, machine: &Machine) -> Queue {
         let holder = process(file, machine, 1);
-        let options = TableOptions::default();
-        holder.locks.create_table(&options).await.unwrap();
+        holder.locks.create_table().await.unwrap();
         let guard = acquire(&holder).await;
         let mut queue = Queue {
             hosts: vec![holder],
@@ -155,8 +154,7 @@ fn a_lease_by_name_and_a_hold_that_was_given_back_last_on_after_a_reboot() {
         in_a_file(async |file| {
             let machine = Machine::new();
             let host = process(file, &machine, 1);
-            let options = TableOptions::default();
-            host.locks.create_table(&options).await.unwrap();
+            host.locks.create_table().await.unwrap();
             if is_by_name {
                 let lock = host.locks.lease_lock("a").unwrap();
                 lock.acquire("one", LEASE).await.unwrap();
