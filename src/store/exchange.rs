@@ -3,10 +3,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_smithy_runtime_api::client::result::ConnectorError;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
@@ -64,7 +66,9 @@ where
     let noted = TRACE.scope(Trace::default(), async {
         #[cfg(feature = "metrics")]
         let counted = Counted(Some(step));
-        let answer = request.await;
+        // Unwind safe, because what a panic breaks belongs to the caller's transport, or to an interceptor.
+        let answer = AssertUnwindSafe(request).catch_unwind().await;
+        let answer = answer.unwrap_or_else(|_| Err(panicked()));
         let (has_left, date, signer) = TRACE.with(Trace::notes);
         let code = answer.as_ref().err().and_then(ProvideErrorMetadata::code);
         if let Some(signer) = signer.filter(|_| code.and_then(Hindrance::of_answer).is_some()) {
@@ -149,6 +153,12 @@ pub(super) fn signed_by(signer: Signer) {
 pub(super) fn saw(date: Option<Duration>) {
     // As above.
     let _ = TRACE.try_with(|trace| trace.date.set(date));
+}
+
+/// A request whose transport panicked is one without an answer.
+fn panicked<E>() -> SdkError<E, HttpResponse> {
+    let cause = "the transport of the DynamoDB client, or an interceptor, panicked";
+    SdkError::dispatch_failure(ConnectorError::other(cause.into(), None))
 }
 
 impl Trace {

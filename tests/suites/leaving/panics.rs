@@ -1,4 +1,7 @@
-//! A transport that panics while a place is being left: that departure ends alone.
+//! A transport that panics: its request has no answer, and a departure to which that happens ends alone.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use fairlock::embedded::Network;
 use fairlock::{Error, HeldLocks, LockClient, RecordWait};
@@ -52,5 +55,36 @@ fn a_departure_that_panics_in_a_shutdown_is_reported() {
         });
         assert!(refused.is_err());
         assert_eq!(report.unfinished.len(), 1, "{report:?}");
+    });
+}
+
+#[test]
+fn a_transport_that_panics_is_told_as_such_and_one_panic_ends_neither_a_wait_nor_a_hold() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, once) = (lab.host(), AtomicBool::new(true));
+        let _ = host.network.clone().script(move |request| {
+            let is_first = verb(request) == "renew hold" && once.swap(false, Ordering::SeqCst);
+            assert!(!is_first, "the transport's own panic");
+            None
+        });
+        let guard = acquire(&host).await;
+        lab.wait(60 * SECOND).await;
+        assert!(guard.is_held());
+        for what in ["enter known", "read lock"] {
+            let locks = panics_at(&lab, what);
+            let lock = locks.fair_lock("a").unwrap();
+            let told = Arc::new(Mutex::new(String::new()));
+            let noted = Arc::clone(&told);
+            let lock = lock.observed(move |waiting| {
+                if let Some(outage) = &waiting.outage {
+                    noted.lock().unwrap().clone_from(&outage.cause);
+                }
+            });
+            let refused = lock.acquire(RecordWait::Timeout(5 * SECOND)).await;
+            assert!(refused.is_err());
+            let told = told.lock().unwrap();
+            assert!(told.contains("panicked"), "{what}: {told}");
+        }
     });
 }
