@@ -160,6 +160,8 @@ const MAX_RETENTION: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 const MIN_POLL: Duration = Duration::from_millis(2);
 /// The longest name and the longest reason in a notice, in bytes. Each notice stays on the lock item until the next.
 pub(crate) const MAX_NOTICE: usize = 128;
+/// One visitor whose requests may take minutes is to make no lost draw of others cost minutes. Its join rarely takes as long.
+const LONGEST_JOIN: Duration = Duration::from_secs(30);
 /// A shorter lease cannot be kept over any network.
 const MIN_LEASE: Duration = Duration::from_millis(50);
 /// With so many successors a write of the lock item costs some nine units. With more, it costs more than the rows that it saves.
@@ -180,7 +182,7 @@ impl TryFrom<Settings> for Config {
         let lease = said.lease.saturating_sub(said.safety_margin);
         let request_timeout = said.request_timeout.unwrap_or((lease / 6).min(2 * SECOND));
         let heartbeat = said.heartbeat.unwrap_or((lease / 3).min(MAX_HEARTBEAT));
-        let longest_join = (request_timeout.saturating_mul(5) / 2).max(5 * SECOND);
+        let longest_join = (request_timeout.saturating_mul(5) / 2).clamp(5 * SECOND, LONGEST_JOIN);
         let filled_slots = FILLED_SLOTS.min(said.successor_slots);
         let min_poll_interval = MIN_POLL.min(heartbeat);
         let max_poll_interval = heartbeat.min(SECOND).max(min_poll_interval);
@@ -520,6 +522,10 @@ mod tests {
         );
         let patient = config(|said| said.testing.join_timeout = Some(600 * SECOND)).unwrap();
         assert_eq!(patient.join_timeout, default.join_timeout);
+        let slow = |said: &mut Settings| {
+            (said.lease, said.request_timeout) = (DAY, Some(240 * SECOND));
+        };
+        assert_eq!(config(slow).unwrap().join_timeout, LONGEST_JOIN);
         let short = config(|said| said.lease = SECOND).unwrap();
         assert!(short.heartbeat + 2 * short.request_timeout < SECOND);
         assert!(short.max_poll_interval <= short.heartbeat);
