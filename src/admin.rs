@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::operation::create_table::builders::CreateTableFluentBuilder;
 use futures::stream::{self, Stream, StreamExt};
 
 use crate::client::LockClient;
@@ -12,7 +11,7 @@ use crate::error::{Closed, Error};
 use crate::lock::FairLock;
 use crate::store::Failure;
 use crate::sweep::{IdleLocks, Pass, SweepMemory, SweepReport, Sweeps, TableSweepReport, ToRemove};
-use crate::table::{self, TableReport};
+use crate::table::{self, CreateTableFluentBuilder, TableReport};
 
 impl LockClient {
     /// Creates the table with this client's key names, on demand. Waits until the table is active, and switches DynamoDB's own deletion (TTL)

@@ -160,7 +160,7 @@ const MAX_RETENTION: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 const MIN_POLL: Duration = Duration::from_millis(2);
 /// The longest name and the longest reason in a notice, in bytes. Each notice stays on the lock item until the next.
 pub(crate) const MAX_NOTICE: usize = 128;
-/// One visitor whose requests may take minutes is to make no lost draw of others cost minutes. Its join rarely takes as long.
+/// A visitor whose requests may take minutes makes no lost draw of others cost minutes. Its join rarely takes as long.
 const LONGEST_JOIN: Duration = Duration::from_secs(30);
 /// A shorter lease cannot be kept over any network.
 const MIN_LEASE: Duration = Duration::from_millis(50);

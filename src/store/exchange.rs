@@ -1,6 +1,7 @@
 //! The door through which every request goes: it tells whether a request left this process, and the `Date` of its answer. It counts requests
 //! for the metrics.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -68,7 +69,10 @@ where
         let counted = Counted(Some(step));
         // Unwind safe, because what a panic breaks belongs to the caller's transport, or to an interceptor.
         let answer = AssertUnwindSafe(request).catch_unwind().await;
-        let answer = answer.unwrap_or_else(|_| Err(panicked()));
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(panic) => Err(panicked(&*panic)),
+        };
         let (has_left, date, signer) = TRACE.with(Trace::notes);
         let code = answer.as_ref().err().and_then(ProvideErrorMetadata::code);
         if let Some(signer) = signer.filter(|_| code.and_then(Hindrance::of_answer).is_some()) {
@@ -155,9 +159,14 @@ pub(super) fn saw(date: Option<Duration>) {
     let _ = TRACE.try_with(|trace| trace.date.set(date));
 }
 
-/// A request whose transport panicked is one without an answer.
-fn panicked<E>() -> SdkError<E, HttpResponse> {
-    let cause = "the transport of the DynamoDB client, or an interceptor, panicked";
+/// A request whose transport panicked is one without an answer. So is any in a runtime without timers, which the SDK's own time-outs need.
+fn panicked<E>(panic: &(dyn Any + Send)) -> SdkError<E, HttpResponse> {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    let cause = format!(
+        "the transport of the DynamoDB client, or an interceptor, panicked: {}",
+        text.unwrap_or_default()
+    );
     SdkError::dispatch_failure(ConnectorError::other(cause.into(), None))
 }
 

@@ -9,3 +9,4 @@ mod schema;
 pub(crate) use check::check;
 pub(crate) use create::create;
 pub use finding::{Finding, Severity, TableReport};
+pub(crate) use requests::CreateTableFluentBuilder;

@@ -1,6 +1,6 @@
 //! The requests about the table itself, each a single attempt.
 
-use aws_sdk_dynamodb::operation::create_table::builders::CreateTableFluentBuilder;
+pub(crate) use aws_sdk_dynamodb::operation::create_table::builders::CreateTableFluentBuilder;
 use aws_sdk_dynamodb::types::{
     BillingMode, TableDescription, TimeToLiveSpecification, TimeToLiveStatus,
 };

@@ -340,10 +340,12 @@ fn a_shortest_hold_that_is_given_back_has_no_margin() {
 fn the_lease_that_others_see_has_the_margin_from_the_first_write_on_and_heartbeats_are_as_ever() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let hosts = lab.hosts_with_slots(3, 1);
-        let [one, two, three] = &hosts[..] else {
-            unreachable!("three hosts")
-        };
+        let [one, two, three] = &[(); 3].map(|()| {
+            lab.host_with(|builder| {
+                let builder = builder.lease_duration(LEASE + MARGIN).safety_margin(MARGIN);
+                builder.successor_slots(1)
+            })
+        });
         let guard = hold(one).await;
         let wait = |host: &Host| {
             let lock = lock(host);

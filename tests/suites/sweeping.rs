@@ -194,6 +194,10 @@ fn locks_of_another_namespace_are_left_alone() {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a caller's task, not the client's"
+)]
 fn a_stream_of_sweeps_goes_on_after_a_failure_and_ends_with_its_client() {
     virtual_time(async {
         let world = World::new().await;

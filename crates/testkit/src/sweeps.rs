@@ -1,4 +1,9 @@
 //! Sweeps of a table in a task of their own, until their handle is dropped.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a helper of a test that cannot go on has failed the test; a caller's task, not the client's"
+)]
 
 use std::pin::pin;
 use std::time::Duration;
