@@ -17,6 +17,7 @@ use crate::local_file::Purpose;
 use crate::location::Location;
 use crate::output;
 use crate::run::nesting;
+use crate::run::waiting::ProgressLine;
 use crate::signals;
 use crate::text::shown;
 
@@ -152,30 +153,50 @@ async fn in_turn(
         Some(number) = signals.recv() => return Ok(ExitCode::from(killed_by(number))),
         locks = opens => locks?,
     };
-    let written = tokio::select! {
-        biased;
-        Some(number) = signals.recv() => Ok(ExitCode::from(killed_by(number))),
-        written = written(turn, location, bytes, &locks) => written,
+    let written = match granted(turn, location, &locks, &mut signals).await {
+        Ok(Ok(guard)) => tokio::select! {
+            biased;
+            Some(number) = signals.recv() => Ok(ExitCode::from(killed_by(number))),
+            written = written(turn, location, bytes, guard) => written,
+        },
+        Ok(Err(number)) => Ok(ExitCode::from(killed_by(number))),
+        Err(failure) => Err(failure),
     };
     locks.shutdown(HeldLocks::Release, PARTING).await;
     written
+}
+
+/// Waits for the lock, or for a signal.
+async fn granted(
+    turn: &DataTurn,
+    location: &Location,
+    locks: &LockClient,
+    signals: &mut UnboundedReceiver<i32>,
+) -> Result<Result<LockGuard, i32>, Failure> {
+    let told = |error| Failure::of(&error, location);
+    let lock = locks.fair_lock(&turn.lock).map_err(told)?.read_first();
+    let (picture, tells) = ProgressLine::of_lock(&turn.lock, location);
+    let lock = lock.observed(tells);
+    let guard = match picture.until(lock.acquire(turn.wait), signals).await {
+        Ok(granted) => granted.map_err(told)?,
+        Err(number) => return Ok(Err(number)),
+    };
+    picture.granted_one(&turn.lock, guard.ticket());
+    Ok(Ok(guard))
 }
 
 async fn written(
     turn: &DataTurn,
     location: &Location,
     bytes: Option<Vec<u8>>,
-    locks: &LockClient,
+    guard: LockGuard,
 ) -> Result<ExitCode, Failure> {
-    let told = |error| Failure::of(&error, location);
-    let lock = locks.fair_lock(&turn.lock).map_err(told)?.read_first();
-    let guard = lock.acquire(turn.wait).await.map_err(told)?;
     let ticket = guard.ticket();
     let done = match &bytes {
         Some(bytes) => guard.set_data(bytes).await,
         None => guard.clear_data().await,
     };
-    done.map_err(told)?;
+    done.map_err(|error| Failure::of(&error, location))?;
     release(guard).await;
     if turn.json {
         let carried = Carried {

@@ -2,14 +2,12 @@
 
 use std::io::{ErrorKind, Read};
 use std::ops::ControlFlow;
-use std::pin::pin;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use fairlock::{Error, HeldLocks, Lease as Handle, LeaseLock, LockClient, LockState};
+use fairlock::{Error, HeldLocks, Lease as Handle, LeaseLock, LockClient, LockState, RecordWait};
 use serde::Serialize;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::interval;
 
 use crate::args::commands::{Lease, LeaseAcquire, LeaseExtend, LeaseRelease, LeaseShow};
 use crate::connect::patiently;
@@ -17,7 +15,8 @@ use crate::failure::{Failure, IO, UNFIT, killed_by, say};
 use crate::local_file::Purpose;
 use crate::location::Location;
 use crate::output;
-use crate::run::waiting::{ProgressLine, TICK};
+use crate::run::nesting;
+use crate::run::waiting::ProgressLine;
 use crate::signals;
 use crate::text::{quoted, shown};
 
@@ -68,14 +67,7 @@ async fn acquire(
             "--id is a name without line breaks: the text of the lease has it, and is one line",
         ));
     }
-    let opens = patiently(&options.location, options.wait, false, || {
-        options
-            .location
-            .client(Purpose::Turn, |builder| match &options.owner {
-                Some(owner) => builder.owner(owner),
-                None => builder,
-            })
-    });
+    let opens = patiently(&options.location, options.wait, false, || opened(&options));
     let locks = tokio::select! {
         biased;
         Some(number) = signals.recv() => return Ok(ExitCode::from(killed_by(number))),
@@ -84,6 +76,22 @@ async fn acquire(
     let taken = taken(&options, &locks, &mut signals).await;
     locks.shutdown(HeldLocks::Keep, PARTING).await;
     taken
+}
+
+async fn opened(options: &LeaseAcquire) -> Result<LockClient, Failure> {
+    let opened = options
+        .location
+        .client(Purpose::Turn, |builder| match &options.owner {
+            Some(owner) => builder.owner(owner),
+            None => builder,
+        });
+    let locks = opened.await?;
+    match options.wait {
+        RecordWait::NoWait | RecordWait::Timeout(Duration::ZERO) => {}
+        _ if options.nested => {}
+        _ => nesting::check_lock(&options.lock, &options.location)?,
+    }
+    Ok(locks)
 }
 
 /// Takes the lease and prints it.
@@ -99,17 +107,14 @@ async fn taken(
         true => lock.shared(),
         false => lock,
     };
-    let (picture, lock) = ProgressLine::of_lease(&options.lock, &options.location, lock);
+    let (picture, tells) = ProgressLine::of_lock(&options.lock, &options.location);
+    let lock = lock.observed(tells);
     let takes = lock.acquire_in_turn(&options.id, options.span, options.wait);
-    let (mut takes, mut tick) = (pin!(takes), interval(TICK));
-    let lease = loop {
-        tokio::select! {
-            biased;
-            Some(number) = signals.recv() => return Ok(ExitCode::from(killed_by(number))),
-            leased = &mut takes => break leased.map_err(told)?,
-            _ = tick.tick() => picture.tick(),
-        }
+    let lease = match picture.until(takes, signals).await {
+        Ok(leased) => leased.map_err(told)?,
+        Err(number) => return Ok(ExitCode::from(killed_by(number))),
     };
+    picture.granted_one(&options.lock, lease.ticket());
     drop(picture);
     match print_or_fail(&lease, options.json) {
         Ok(()) => Ok(ExitCode::SUCCESS),

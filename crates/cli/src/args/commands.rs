@@ -344,6 +344,10 @@ pub(crate) struct LeaseAcquire {
     #[arg(long, value_name = "NAME", env = "FAIRLOCK_OWNER")]
     pub(crate) owner: Option<String>,
 
+    /// Wait even for a lock that is held by the very command in which this one runs.
+    #[arg(long, hide_short_help = true)]
+    pub(crate) nested: bool,
+
     /// Print a line of JSON in place of the text; `fairlock man json` explains the fields.
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,15 +1,18 @@
-//! What `fairlock run` prints while it waits: its position in the queue, the expected wait, and who holds the lock. At a terminal it draws
+//! What a command prints while it waits for its turn: its position in the queue, the expected wait, and who holds the lock. At a terminal it draws
 //! a progress line; elsewhere it prints lines. In both cases it reports what else keeps the command from its turn.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::mem::{replace, take};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fairlock::{LeaseLock, LossReason, OutageKind, Waiting};
+use fairlock::{LossReason, OutageKind, Ticket, Waiting};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::interval;
 
 use super::entrance::Entrance;
 use super::holds::{Asks, Holds};
@@ -43,8 +46,14 @@ impl Manner {
         match () {
             () if options.claim.quiet => Manner::Silent,
             () if options.claim.verbose => Manner::ToldAll,
-            () if std::io::stderr().is_terminal() => Manner::Drawn,
-            () => Manner::Told,
+            () => Manner::usual(),
+        }
+    }
+
+    fn usual() -> Manner {
+        match std::io::stderr().is_terminal() {
+            true => Manner::Drawn,
+            false => Manner::Told,
         }
     }
 }
@@ -87,20 +96,17 @@ impl ProgressLine {
         (picture, asks)
     }
 
-    /// Returns the progress output of a wait for a lease, and the same lock, which now reports to it. Elsewhere than at a terminal it says
-    /// nothing.
-    pub(crate) fn of_lease(
+    /// Returns the progress output of a wait for one lock, and what tells it of that wait.
+    pub(crate) fn of_lock(
         name: &str,
         location: &Location,
-        lock: LeaseLock,
-    ) -> (ProgressLine, LeaseLock) {
-        let manner = match std::io::stderr().is_terminal() {
-            true => Manner::Drawn,
-            false => Manner::Silent,
-        };
-        let (picture, tells) = ProgressLine::new(manner, location, true);
+    ) -> (
+        ProgressLine,
+        impl Fn(&Waiting) + Send + Sync + 'static + use<>,
+    ) {
+        let (picture, tells) = ProgressLine::new(Manner::usual(), location, true);
         let name = name.to_owned();
-        (picture, lock.observed(move |waiting| tells(&name, waiting)))
+        (picture, move |waiting: &Waiting| tells(&name, waiting))
     }
 
     /// Returns the progress output, and what tells it of the wait for a lock.
@@ -162,18 +168,39 @@ impl ProgressLine {
         }
     }
 
+    /// Shows the wait until it ends. Fails with the number of a signal that comes before.
+    pub(crate) async fn until<T>(
+        &self,
+        ends: impl Future<Output = T>,
+        signals: &mut UnboundedReceiver<i32>,
+    ) -> Result<T, i32> {
+        let (mut ends, mut tick) = (pin!(ends), interval(TICK));
+        loop {
+            tokio::select! {
+                biased;
+                Some(number) = signals.recv() => return Err(number),
+                ended = &mut ends => return Ok(ended),
+                _ = tick.tick() => self.tick(),
+            }
+        }
+    }
+
     /// Prints the grant, if a wait was printed before.
     pub(super) fn granted(&self, holds: &Holds) {
+        for guard in holds.guards() {
+            self.granted_one(guard.name(), guard.ticket());
+        }
+    }
+
+    /// Prints the grant of one lock, if a wait was printed before.
+    pub(crate) fn granted_one(&self, lock: &str, ticket: Ticket) {
         if locked(&self.told).is_none() {
             return;
         }
-        let waited = rounded(now().saturating_sub(self.began));
-        for guard in holds.guards() {
-            let (name, ticket) = (shown(guard.name()), guard.ticket());
-            say(&format!(
-                "lock `{name}`: granted with ticket {ticket} after {waited}"
-            ));
-        }
+        let (name, waited) = (shown(lock), rounded(now().saturating_sub(self.began)));
+        say(&format!(
+            "lock `{name}`: granted with ticket {ticket} after {waited}"
+        ));
     }
 }
 

@@ -119,6 +119,10 @@ fn it_waits_for_the_holder_and_no_longer_than_was_asked() {
     std::fs::write(home.path().join("over"), "").unwrap();
     let ended = waits.wait_with_output().unwrap();
     assert!(ended.status.success(), "{ended:?}");
+    let told = String::from_utf8_lossy(&ended.stderr);
+    for words in ["you are next", "granted with ticket"] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
     assert_eq!(got(home.path()), b"at last");
     assert_eq!(holder.end().0, 0);
 }

@@ -365,6 +365,7 @@ fn a_lease_waits_for_its_turn_and_takes_permits_or_a_share() {
     let line = [&["lease", "acquire", "--local", "locks.db"][..], &waits].concat();
     let waiting = fairlock(home.path(), &line)
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     until("a lease waits", || {
@@ -377,6 +378,10 @@ fn a_lease_waits_for_its_turn_and_takes_permits_or_a_share() {
     lease(home.path(), "release", &["a", before.trim_end()]).assert_done();
     let after = waiting.wait_with_output().unwrap();
     assert!(after.status.success(), "{after:?}");
+    let told = String::from_utf8_lossy(&after.stderr);
+    for words in ["lease `before` of ", "you are next", "granted with ticket"] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
     let after = String::from_utf8(after.stdout).unwrap();
     assert!(after.contains("after"), "{after}");
     lease(home.path(), "release", &["a", after.trim_end()]).assert_done();
@@ -400,6 +405,24 @@ fn a_lease_waits_for_its_turn_and_takes_permits_or_a_share() {
         take(&["--shared", "--id", id, "r"]).assert_done();
     }
     take(&["--id", "writer", "r"]).assert_refused(75, &["`r` was not granted"]);
+}
+
+#[test]
+fn a_command_that_holds_the_lock_does_not_wait_for_a_lease_of_it() {
+    let home = home();
+    let in_turn = |flags: &str| {
+        let take = "fairlock lease acquire --local locks.db --id x --for 5m";
+        let script = format!("{take} {flags} a; echo $?");
+        let ran = run(home.path(), &[], &["sh", "-c", &script]);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(0), "75\n"), "{ran:?}");
+        ran.err
+    };
+    let told = in_turn("--wait 100s");
+    assert!(told.contains("would wait for itself"), "{told}");
+    for flags in ["", "--wait 100ms --nested"] {
+        let told = in_turn(flags);
+        assert!(told.contains("`a` was not granted"), "{told}");
+    }
 }
 
 /// As DynamoDB Local: its answers have no `Date`.

@@ -179,15 +179,23 @@ fn an_engine_without_ttl_is_called_so_by_those_who_create_a_table_and_those_who_
 
 #[test]
 fn a_command_says_once_that_it_is_throttled_or_denied_and_goes_on() {
-    for (code, says) in [
-        (
-            "ThrottlingException",
-            "DynamoDB is too busy; goes on trying",
-        ),
-        (
-            "AccessDeniedException",
-            "DynamoDB refuses a request; goes on trying for a while",
-        ),
+    let busy = (
+        "ThrottlingException",
+        "DynamoDB is too busy; goes on trying",
+    );
+    let denied = (
+        "AccessDeniedException",
+        "DynamoDB refuses a request; goes on trying for a while",
+    );
+    let run = ("run --wait infinite AT a", "true");
+    let several = ("run --also b --wait infinite AT a", "true");
+    let clear = ("data clear --wait infinite AT a", "");
+    for ((code, says), (line, script)) in [
+        (busy, run),
+        (denied, run),
+        (denied, several),
+        (busy, clear),
+        (denied, clear),
     ] {
         real_time(async {
             let is_well = Arc::new(AtomicBool::new(false));
@@ -199,7 +207,7 @@ fn a_command_says_once_that_it_is_throttled_or_denied_and_goes_on() {
                 })
             });
             let cloud = Cloud::at(place.await).await;
-            let waits = cloud.start("run --wait infinite AT a", "touch done", "waits");
+            let waits = cloud.start(line, script, "waits");
             cloud.until("waits", says).await;
             is_well.store(true, Ordering::Relaxed);
             assert_eq!(self::code(waits).await, Some(0), "{}", cloud.told("waits"));
