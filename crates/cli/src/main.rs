@@ -64,6 +64,9 @@ use failure::Failure;
 const FILES: usize = 18;
 
 fn main() -> ExitCode {
+    if let Err(failure) = signals::outlive_long_files() {
+        return failure.tell();
+    }
     let args = match command_line::read() {
         Ok(args) => args,
         Err(error) => return args::refuse(&error),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::process::getgid;
+use rustix::process::{getgid, getpid};
 use signal_hook::consts::{
     SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU,
     SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
@@ -42,6 +42,12 @@ impl Caught {
         ENDINGS.contains(&self.number)
     }
 
+    /// Whether this process has reached a limit of its own. The command has such limits too, and they count what it does itself.
+    fn is_of_own_limit(self) -> bool {
+        let is_own = self.sender.is_none_or(|it| it == getpid().as_raw_pid());
+        is_own && matches!(self.number, SIGXCPU | SIGXFSZ)
+    }
+
     /// Whether the command, in the same group, has received it too.
     pub(crate) fn is_everybodys(self) -> bool {
         self.sender.is_none() && TO_GROUPS.contains(&self.number)
@@ -58,10 +64,8 @@ const PASSED: [i32; 15] = [
 /// The signals of `PASSED` that the kernel sends to a whole group. It sends any other signal to one process, which is this one.
 const TO_GROUPS: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGCONT, SIGWINCH, SIGTSTP];
 
-/// Signals that would end or stop a supervisor. Only its one task may do that.
-const SHRUGGED_OFF: [i32; 9] = [
-    SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU,
-];
+/// What a supervisor shrugs off beside the signals of `PASSED`: they would end or stop it, and only its one task may do that.
+const OF_TERMINALS: [i32; 2] = [SIGTTIN, SIGTTOU];
 
 /// Catches the signals that are passed on. A signal that this process was started to ignore stays ignored, for the command too.
 pub(crate) fn catch() -> Result<mpsc::UnboundedReceiver<Caught>, Failure> {
@@ -85,7 +89,7 @@ pub(crate) fn catch() -> Result<mpsc::UnboundedReceiver<Caught>, Failure> {
                 },
                 at: now(),
             };
-            if tell.send(caught).is_err() {
+            if !caught.is_of_own_limit() && tell.send(caught).is_err() {
                 return;
             }
         }
@@ -123,10 +127,21 @@ pub(crate) fn endings() -> Result<mpsc::UnboundedReceiver<i32>, Failure> {
     thread.map(|_| told).map_err(failed)
 }
 
+/// Lets the signals pass that would end or stop a supervisor.
+pub(crate) fn shrug_off() -> Result<(), Failure> {
+    without_effect(&PASSED)?;
+    without_effect(&OF_TERMINALS)
+}
+
+/// Lets a write beyond the longest file that is allowed fail, as any other write may, in place of ending this process.
+pub(crate) fn outlive_long_files() -> Result<(), Failure> {
+    without_effect(&[SIGXFSZ])
+}
+
 /// Lets these signals pass without effect. They are caught and not ignored, so that a command that is started later does not inherit
 /// ignored signals.
-pub(crate) fn shrug_off() -> Result<(), Failure> {
-    for number in unignored(&SHRUGGED_OFF) {
+fn without_effect(signals: &[i32]) -> Result<(), Failure> {
+    for number in unignored(signals) {
         let unread = Arc::new(AtomicBool::new(false));
         let caught = flag::register(number, unread);
         caught.map_err(|error| Failure::internal(format!("cannot catch signals: {error}")))?;

@@ -177,6 +177,48 @@ fn what_was_to_be_ignored_stays_ignored() {
     assert_eq!(with, without, "{with:x}");
 }
 
+/// The log is as long as it may be when `fairlock` says that another asks for the lock.
+#[test]
+fn a_file_that_is_too_long_for_fairlock_ends_neither_it_nor_the_command() {
+    let home = home();
+    fs::write(home.path().join("log"), [b'x'; 1 << 20]).unwrap();
+    // The file of the locks is shorter by far. The limit is in blocks of 512 bytes.
+    let ask = "fairlock ask --local locks.db --reason please a";
+    let line = format!(
+        "ulimit -f 2048; exec fairlock run --lease 1s --local locks.db a -- sh -c '{ask}; sleep 2; echo done' 2>> log"
+    );
+    let mut command = Command::new("env");
+    command.args(["--default-signal", "sh", "-c", &line]);
+    let ended = said(command.current_dir(home.path()).env("PATH", path()));
+    assert_eq!((ended.code, &*ended.out), (Some(0), "done\n"), "{ended:?}");
+}
+
+/// What a system sends for limits and timers is none of the supervisor's, and the command may handle it as it likes.
+#[test]
+fn the_supervisor_outlives_the_signals_of_limits_and_the_command_has_their_default() {
+    let home = home();
+    let masks = sh(
+        home.path(),
+        "grep -h -e SigCgt /proc/$PPID/status; grep -h -e SigIgn -e SigCgt /proc/self/status",
+    );
+    let mask = |line: &str| u64::from_str_radix(line.split_whitespace().nth(1).unwrap(), 16);
+    let masks: Vec<_> = masks.assert_done().lines().map(mask).collect();
+    for signal in [
+        Signal::XFSZ,
+        Signal::XCPU,
+        Signal::ALARM,
+        Signal::VTALARM,
+        Signal::PROF,
+        Signal::IO,
+        Signal::TTOU,
+        Signal::TTIN,
+    ] {
+        let is_in = |mask: &Result<u64, _>| mask.clone().unwrap() >> (signal.as_raw() - 1) & 1;
+        let found: Vec<_> = masks.iter().map(is_in).collect();
+        assert_eq!(found, [1, 0, 0], "{signal:?}");
+    }
+}
+
 #[test]
 fn the_supervisor_has_the_name_of_its_program() {
     let home = home();
