@@ -1,19 +1,26 @@
 //! Connects to DynamoDB: reads the AWS configuration, and tells the user which of its variables and files decided.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_config::SdkConfig;
 use aws_credential_types::Credentials;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::SharedCredentialsProvider;
+use tokio::time::sleep;
 
-use crate::credentials::{Provider, Source, absence_lasts};
+use crate::credentials::{CORRECTED, Provider, Source};
 use crate::endpoint::Endpoint;
 use crate::environment::{profile, set_of};
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 use crate::location::Location;
+use crate::metadata::Metadata;
 use crate::table_identity::TableIdentity;
 use crate::trust::Trust;
+
+/// A load that takes longer is told.
+const SLOW: Duration = Duration::from_secs(5);
 
 const REGIONS: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
 const ENDPOINTS: [&str; 2] = ["AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"];
@@ -22,16 +29,38 @@ const ENDPOINTS: [&str; 2] = ["AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"];
 pub(crate) struct Cloud {
     source: Source,
     config: SdkConfig,
+    metadata: Option<Metadata>,
     credentials: Arc<Provider>,
 }
 
 /// Returns a client for the place, which then knows where it is, and what to check when nothing answers there.
 pub(crate) async fn connect(location: &Location) -> Result<Client, Failure> {
-    let cloud = Cloud::load(location.endpoint_url.as_deref()).await?;
-    // Before the first request: nothing can be sent without them.
-    cloud.region()?;
-    let credentials = cloud.credentials().await?;
+    let loads = async {
+        let cloud = Cloud::load(location.endpoint_url.as_deref()).await?;
+        // Before the first request: nothing can be sent without them.
+        cloud.region()?;
+        let credentials = cloud.credentials().await?;
+        Ok((cloud, credentials))
+    };
+    let (cloud, credentials) = told_if_slow(location, loads).await?;
     cloud.client(location, &credentials).await
+}
+
+/// Loads, and says once if that takes long.
+pub(crate) async fn told_if_slow<T>(location: &Location, loads: impl Future<Output = T>) -> T {
+    let mut loads = pin!(loads);
+    tokio::select! {
+        biased;
+        loaded = &mut loads => return loaded,
+        () = sleep(SLOW) => {}
+    }
+    if location.is_news_that_it_is_slow() {
+        say(&format!(
+            "waits for AWS credentials ({}): what gives them has not answered for {SLOW:?}",
+            profile()
+        ));
+    }
+    loads.await
 }
 
 impl Cloud {
@@ -46,8 +75,10 @@ impl Cloud {
             url: url.map(str::to_owned),
             trust: Trust::load()?,
         };
+        let (config, metadata) = source.load().await;
         Ok(Cloud {
-            config: source.load().await,
+            config,
+            metadata,
             credentials: Arc::new(Provider::new(source.clone())),
             source,
         })
@@ -90,11 +121,20 @@ impl Cloud {
             Some(region) => Err(Failure::unavailable(format!(
                 "{region:?}, given by {named}, is no AWS region: one is eu-west-1"
             ))),
-            None => Err(Failure::unavailable(format!(
-                "no AWS region: set AWS_REGION, or `region` in {}",
-                profile()
-            ))
-            .passing(absence_lasts())),
+            None => Err(self.regionless()),
+        }
+    }
+
+    fn regionless(&self) -> Failure {
+        let text = format!(
+            "no AWS region: set AWS_REGION, or `region` in {}",
+            profile()
+        );
+        match self.metadata.as_ref().and_then(Metadata::regionless) {
+            Some(not_given) if not_given.is_there => {
+                Failure::unavailable(format!("{text} ({})", not_given.why)).passing(Duration::MAX)
+            }
+            _ => Failure::unavailable(text).passing(CORRECTED),
         }
     }
 

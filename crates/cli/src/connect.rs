@@ -109,6 +109,9 @@ where
     T: Send,
     Fut: Future<Output = Result<T, Failure>> + Send,
 {
+    if quiet {
+        location.is_news_that_it_is_slow();
+    }
     let began = now();
     let limit = match wait {
         _ if location.local.is_some() => return open().await,

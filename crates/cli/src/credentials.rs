@@ -1,8 +1,18 @@
 //! The credentials of this command: what the AWS configuration gives, and what to do where it gives none.
 
+use std::error::Error as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use aws_config::ecs::EcsCredentialsProvider;
+use aws_config::environment::{
+    EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider,
+};
+use aws_config::meta::region::RegionProviderChain;
+use aws_config::profile::ProfileFileCredentialsProvider;
+use aws_config::profile::region::ProfileFileRegionProvider;
+use aws_config::provider_config::ProviderConfig;
+use aws_config::web_identity_token::WebIdentityTokenCredentialsProvider;
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
@@ -13,14 +23,15 @@ use tokio::time::sleep;
 use crate::environment::{profile, set};
 use crate::failure::{Failure, deepest};
 use crate::ipc;
+use crate::metadata::Metadata;
 use crate::trust::Trust;
 
 /// How long a load may take. Single sign-on and programs that give credentials take seconds.
 const LOAD: Duration = Duration::from_secs(30);
 /// For this long, what was loaded is given to all who ask: the SDK's client, and that of the locks.
 const FRESH: Duration = Duration::from_secs(2);
-/// For how long a wait goes on where the configuration itself is wrong: it may be being written.
-const CORRECTED: Duration = Duration::from_secs(20);
+/// For how long a wait goes on where the configuration itself is wrong, or where there is none: it may be being written.
+pub(crate) const CORRECTED: Duration = Duration::from_secs(20);
 
 const NONE: &str = "no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run where a role gives them";
 
@@ -32,16 +43,76 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Reads the variables and files of this process, as they are now.
-    pub(crate) async fn load(&self) -> SdkConfig {
-        let mut loader = aws_config::defaults(BehaviorVersion::latest());
+    /// Reads the variables and files of this process, as they are now. Also returns the metadata service, if it is to be asked.
+    pub(crate) async fn load(&self) -> (SdkConfig, Option<Metadata>) {
+        let metadata = Metadata::new(&self.base());
+        let regions = RegionProviderChain::first_try(EnvironmentVariableRegionProvider::new())
+            .or_else(ProfileFileRegionProvider::new());
+        let regions = match &metadata {
+            Some(metadata) => regions.or_else(metadata.clone()),
+            None => regions,
+        };
+        let mut loader = aws_config::defaults(BehaviorVersion::latest())
+            .no_credentials()
+            .region(regions);
         if let Some(url) = &self.url {
             loader = loader.endpoint_url(url);
         }
         if let Some(client) = self.trust.http_client() {
             loader = loader.http_client(client);
         }
-        loader.load().await
+        (loader.load().await, metadata)
+    }
+
+    /// What providers begin with.
+    fn base(&self) -> ProviderConfig {
+        let base = ProviderConfig::without_region();
+        let base = base.with_behavior_version(Some(BehaviorVersion::latest()));
+        match self.trust.http_client() {
+            Some(client) => base.with_http_client(client),
+            None => base,
+        }
+    }
+
+    /// Asks the providers of the SDK's default chain in its order, with more patience for the metadata service. The SDK's own chain would not
+    /// say why none gave anything.
+    async fn credentials(&self) -> provider::Result {
+        let (config, metadata) = self.load().await;
+        let mut base = self
+            .base()
+            .with_region(config.region().cloned())
+            .with_use_fips(config.use_fips())
+            .with_use_dual_stack(config.use_dual_stack());
+        if let Some(retries) = config.retry_config() {
+            base = base.with_retry_config(retries.clone());
+        }
+        if let Some(timeouts) = config.timeout_config() {
+            base = base.with_timeout_config(timeouts.clone());
+        }
+        let environment = EnvironmentVariableCredentialsProvider::new();
+        let mut profile = ProfileFileCredentialsProvider::builder().configure(&base);
+        if let Some(metadata) = &metadata {
+            profile = profile.with_custom_provider("Ec2InstanceMetadata", metadata.clone());
+        }
+        let profile = profile.build();
+        let token = WebIdentityTokenCredentialsProvider::builder();
+        let token = token.configure(&base).build();
+        let container = EcsCredentialsProvider::builder().configure(&base).build();
+        let providers: [&dyn ProvideCredentials; 4] = [&environment, &profile, &token, &container];
+        // Whether it is news that one has nothing.
+        let news = [false, set("AWS_PROFILE").is_some(), false, false];
+        let metadata = metadata.as_ref().map(|it| it as &dyn ProvideCredentials);
+        let metadata = metadata.map(|it| (it, true));
+        let mut told = None;
+        for (provider, is_news) in providers.into_iter().zip(news).chain(metadata) {
+            match provider.provide_credentials().await {
+                Err(error @ CredentialsError::CredentialsNotLoaded(_)) => {
+                    told = told.or(is_news.then_some(error));
+                }
+                loaded => return loaded,
+            }
+        }
+        Err(told.unwrap_or_else(CredentialsError::not_loaded_no_source))
     }
 }
 
@@ -64,11 +135,7 @@ impl Provider {
         if let Some(credentials) = self.fresh() {
             return Ok(credentials);
         }
-        let config = self.source.load().await;
-        let Some(chain) = config.credentials_provider() else {
-            return Err(CredentialsError::not_loaded("there is no provider"));
-        };
-        let loaded = chain.provide_credentials().await.map_err(plain)?;
+        let loaded = self.source.credentials().await.map_err(plain)?;
         *self.last() = Some((ipc::now(), loaded.clone()));
         Ok(loaded)
     }
@@ -104,8 +171,11 @@ impl ProvideCredentials for Provider {
 
 fn failure(error: &CredentialsError) -> Failure {
     let why = match error {
-        // No provider has credentials. The SDK's error would only list where it searched.
-        CredentialsError::CredentialsNotLoaded(_) => profile(),
+        // No provider has credentials.
+        CredentialsError::CredentialsNotLoaded(_) => match error.source() {
+            Some(source) => format!("{}: {}", profile(), deepest(source)),
+            None => profile(),
+        },
         CredentialsError::ProviderTimedOut(_) => {
             format!(
                 "{}: what gives them has not answered for {LOAD:?}",
@@ -116,16 +186,11 @@ fn failure(error: &CredentialsError) -> Failure {
     };
     let failure = Failure::unavailable(format!("{NONE} ({why})"));
     match error {
-        CredentialsError::CredentialsNotLoaded(_) => failure.passing(absence_lasts()),
-        CredentialsError::InvalidConfiguration(_) => failure.passing(CORRECTED),
+        CredentialsError::CredentialsNotLoaded(_) | CredentialsError::InvalidConfiguration(_) => {
+            failure.passing(CORRECTED)
+        }
         _ => failure.passing(Duration::MAX),
     }
-}
-
-/// For how long it may be that nothing is found: an instance that has just started may not answer yet for its role.
-pub(crate) fn absence_lasts() -> Duration {
-    let is_off = set("AWS_EC2_METADATA_DISABLED").is_some_and(|it| it.eq_ignore_ascii_case("true"));
-    if is_off { Duration::ZERO } else { CORRECTED }
 }
 
 /// The error, in words for users of this command: the SDK's are for those who build a program with it.

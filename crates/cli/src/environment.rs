@@ -23,15 +23,37 @@ pub(crate) fn profile() -> String {
 
 /// Finds `[profile NAME]` or `[NAME]`.
 fn has_profile(text: &str, name: &str) -> bool {
-    let sections = text.lines().filter_map(|line| {
-        let line = line.trim().strip_prefix('[')?;
-        let section = line.split(']').next()?.trim();
-        Some(match section.split_once(char::is_whitespace) {
-            Some(("profile", name)) => name.trim(),
-            _ => section,
-        })
-    });
-    { sections }.any(|section| section == name)
+    text.lines().any(|line| section(line) == Some(name))
+}
+
+/// The profile whose section begins with this line.
+fn section(line: &str) -> Option<&str> {
+    let line = line.trim().strip_prefix('[')?;
+    let section = line.split(']').next()?.trim();
+    Some(match section.split_once(char::is_whitespace) {
+        Some(("profile", name)) => name.trim(),
+        _ => section,
+    })
+}
+
+/// What the profile in use says for this key in its file of configuration.
+pub(crate) fn in_profile(key: &str) -> Option<String> {
+    let file = set("AWS_CONFIG_FILE").map(PathBuf::from);
+    let text = std::fs::read_to_string(file.or_else(|| in_home("config"))?).ok()?;
+    value(
+        &text,
+        &set(PROFILE).unwrap_or_else(|| "default".into()),
+        key,
+    )
+}
+
+fn value(text: &str, profile: &str, key: &str) -> Option<String> {
+    let mut current = None;
+    text.lines().find_map(|line| {
+        current = section(line).or(current);
+        let (name, value) = line.split_once('=')?;
+        (current == Some(profile) && name.trim() == key).then(|| value.trim().to_owned())
+    })
 }
 
 fn in_home(file: &str) -> Option<PathBuf> {
@@ -66,6 +88,24 @@ mod tests {
             ("profile ci", false),
         ] {
             assert_eq!(has_profile(text, name), is_there, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_that_of_its_own_profile() {
+        let text = "[default]\na = 1\n[profile ci]\na=2\n b = 3 = 4\n[other]\nc = 5\n";
+        for (profile, key, found) in [
+            ("default", "a", Some("1")),
+            ("ci", "a", Some("2")),
+            ("ci", "b", Some("3 = 4")),
+            ("ci", "c", None),
+            ("no", "a", None),
+        ] {
+            assert_eq!(
+                value(text, profile, key).as_deref(),
+                found,
+                "{profile} {key}"
+            );
         }
     }
 }

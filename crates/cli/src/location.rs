@@ -91,6 +91,10 @@ pub(crate) struct Location {
 
     #[arg(skip)]
     identity: OnceLock<TableIdentity>,
+
+    /// Nothing more is said of credentials that are slow to come.
+    #[arg(skip)]
+    is_slow: OnceLock<()>,
 }
 
 impl Location {
@@ -123,6 +127,11 @@ impl Location {
     /// Records which table it is.
     pub(crate) fn note_identity(&self, identity: TableIdentity) {
         let _ = self.identity.set(identity);
+    }
+
+    /// Whether to say that credentials are slow to come. Once only, and not after this was asked for a command that is to be quiet.
+    pub(crate) fn is_news_that_it_is_slow(&self) -> bool {
+        self.is_slow.set(()).is_ok()
     }
 
     /// On which file systems the file may be.

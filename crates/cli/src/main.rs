@@ -30,6 +30,7 @@ mod lease;
 mod local_file;
 mod location;
 mod ls;
+mod metadata;
 mod metrics;
 mod notify;
 mod output;

@@ -13,7 +13,7 @@ use rustix::process::getpid;
 use serde::Serialize;
 
 use crate::args::commands::Doctor;
-use crate::cloud::Cloud;
+use crate::cloud::{Cloud, told_if_slow};
 use crate::failure::{Failure, UNFIT};
 use crate::local_file::{self, FileSystemKind, FileSystems, Purpose};
 use crate::location::Location;
@@ -193,7 +193,7 @@ impl Checks<'_> {
             }
             Err(failure) => self.tell("region", State::Problem, failure.text())?,
         }
-        let credentials = cloud.credentials().await;
+        let credentials = told_if_slow(location, cloud.credentials()).await;
         match &credentials {
             Ok(found) => {
                 let (state, text) = credentials_text(found.expiry());

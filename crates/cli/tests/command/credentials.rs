@@ -80,7 +80,7 @@ impl Cloud {
         &self,
         flags: &str,
         environment: &[(&str, &str)],
-        mend: impl FnOnce(),
+        mend: impl Future<Output = ()>,
     ) -> String {
         let (file, mut command) = (
             self.home.path().join("told"),
@@ -93,7 +93,7 @@ impl Cloud {
         while !told().contains("goes on trying") {
             sleep(Duration::from_millis(20)).await;
         }
-        mend();
+        mend.await;
         let ended = spawn_blocking(move || waits.wait_with_output().unwrap());
         assert_eq!(ended.await.unwrap().stdout, b"done\n", "{}", told());
         told()
@@ -108,7 +108,7 @@ impl Cloud {
 
 const GIVES: &str = r#"echo '{"Version":1,"AccessKeyId":"test","SecretAccessKey":"test"}'"#;
 
-/// A server of credentials, as those of containers, of instances and of roles. It answers with 503 until it is mended.
+/// A server of credentials, as those of containers, of instances and of roles. It answers with an error until it is mended.
 struct Credentialer {
     url: String,
     is_mended: Arc<AtomicBool>,
@@ -116,7 +116,12 @@ struct Credentialer {
 
 impl Credentialer {
     fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Credentialer::at("127.0.0.1:0", "503 Service Unavailable", Duration::ZERO)
+    }
+
+    /// It takes its time for each answer.
+    fn at(address: &str, error: &'static str, delay: Duration) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let is_mended = Arc::new(AtomicBool::new(false));
         let is_well = Arc::clone(&is_mended);
@@ -127,8 +132,9 @@ impl Credentialer {
                 let request = String::from_utf8_lossy(&bytes[..length]).into_owned();
                 let (status, body) = match is_well.load(Ordering::SeqCst) {
                     true => ("200 OK", answer(&request)),
-                    false => ("503 Service Unavailable", String::new()),
+                    false => (error, String::new()),
                 };
+                std::thread::sleep(delay);
                 let (ttl, length) = ("x-aws-ec2-metadata-token-ttl-seconds: 600", body.len());
                 let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\n{ttl}");
                 let _ = write!(
@@ -222,11 +228,93 @@ fn an_endpoint_of_credentials_that_is_out_of_order_is_waited_for_and_told_once()
                 (Some(69), ""),
                 "{kind}: {ended:?}"
             );
-            let told = cloud.mended("--wait 60s", &names, || {
+            let told = cloud.mended("--wait 60s", &names, async {
                 endpoint.is_mended.store(true, Ordering::SeqCst);
             });
             assert_eq!(told.await.lines().count(), 1, "{kind}");
         }
+    });
+}
+
+/// Of a client that gives up after a second nothing would come.
+#[test]
+fn a_metadata_service_that_is_slow_is_waited_for_and_that_is_told() {
+    real_time(async {
+        let cloud = Cloud::new("exit 1").await;
+        let slow = Credentialer::at("127.0.0.1:0", "", Duration::from_secs(2));
+        slow.is_mended.store(true, Ordering::SeqCst);
+        let environment = slow.environment("instance");
+        let names = environment
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()));
+        let names: Vec<_> = names.collect();
+        for wait in ["none", "60s"] {
+            let flags = format!("--wait {wait}");
+            let ended = cloud.run(&flags, "echo done", &names).await;
+            assert_eq!(ended.out, "done\n", "{ended:?}");
+            assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
+            assert!(ended.err.contains("waits for AWS credentials"), "{ended:?}");
+        }
+    });
+}
+
+#[test]
+fn a_metadata_service_that_is_named_and_refuses_connections_at_first_is_waited_for() {
+    real_time(comes_late(false));
+}
+
+#[test]
+fn a_metadata_service_that_has_no_role_at_first_is_waited_for() {
+    real_time(comes_late(true));
+}
+
+/// What an instance that starts lacks may come later than any wrong configuration is waited for.
+async fn comes_late(is_there: bool) {
+    let cloud = Cloud::new("exit 1").await;
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+    let address = free.unwrap().to_string();
+    let url = format!("http://{address}");
+    let start = || Credentialer::at(&address, "404 Not Found", Duration::ZERO);
+    let service = is_there.then(start);
+    let names = [
+        ("AWS_EC2_METADATA_DISABLED", "false"),
+        ("AWS_EC2_METADATA_SERVICE_ENDPOINT", url.as_str()),
+    ];
+    let told = cloud.mended("--wait 100s", &names, async {
+        sleep(Duration::from_secs(22)).await;
+        let service = service.unwrap_or_else(start);
+        service.is_mended.store(true, Ordering::SeqCst);
+    });
+    let (told, words) = (told.await, format!("the metadata service at {url}: "));
+    assert!(told.contains(&words), "{told}");
+}
+
+#[test]
+fn credentials_that_another_program_writes_are_waited_for() {
+    real_time(async {
+        let cloud = Cloud::new("exit 1").await;
+        let files = cloud.home.path().join(".aws/credentials");
+        let written = "[default]\naws_access_key_id = x\naws_secret_access_key = y\n";
+        cloud
+            .mended("--wait 60s", &[], async {
+                std::fs::write(files, written).unwrap();
+            })
+            .await;
+    });
+}
+
+#[test]
+fn a_program_that_is_slow_is_told_unless_a_command_is_to_be_quiet() {
+    real_time(async {
+        let cloud = Cloud::new(&format!("sleep 6; {GIVES}")).await;
+        for flags in ["--wait none", "--wait 60s"] {
+            let ended = cloud.run(flags, "echo done", &[PROCESS]).await;
+            assert_eq!(ended.out, "done\n", "{ended:?}");
+            let words = "waits for AWS credentials (profile `process` of AWS_PROFILE)";
+            assert_eq!(ended.err.matches(words).count(), 1, "{ended:?}");
+        }
+        let quiet = cloud.run("--quiet", "echo done", &[PROCESS]).await;
+        assert_eq!(quiet.assert_done(), "done\n");
     });
 }
 
@@ -235,7 +323,7 @@ fn a_program_that_is_corrected_while_a_command_waits_ends_its_wait() {
     real_time(async {
         let script = format!("[ -e \"$HOME/signed-in\" ] || exit 1; {GIVES}");
         let cloud = Cloud::new(&script).await;
-        let mend = || std::fs::write(cloud.home.path().join("signed-in"), "").unwrap();
+        let mend = async { std::fs::write(cloud.home.path().join("signed-in"), "").unwrap() };
         cloud.mended("--wait 60s", &[PROCESS], mend).await;
     });
 }

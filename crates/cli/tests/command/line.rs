@@ -568,8 +568,9 @@ fn a_flag_beats_a_variable_and_two_places_are_told_as_they_were_given() {
         let file = [("FAIRLOCK_LOCAL", "b.db")];
         let url = [("FAIRLOCK_ENDPOINT_URL", nowhere)];
         let by_flag = |flags: &[&'static str]| [command, flags, rest].concat();
-        // No region is set: the command got as far as that.
-        let told = run_with(&file, &by_flag(&["--endpoint-url", nowhere]));
+        // The region is none: the command got as far as that.
+        let regionless = [file[0], ("AWS_REGION", "no region")];
+        let told = run_with(&regionless, &by_flag(&["--endpoint-url", nowhere]));
         told.assert_refused(69, &["AWS"]);
         let told = run_with(&url, &by_flag(&["--local", "no/b.db"]));
         told.assert_refused(69, &["no/b.db"]);
