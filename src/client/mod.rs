@@ -189,9 +189,36 @@ impl LockClient {
     /// # }
     /// ```
     pub async fn give_up(&self, place: &PlaceId) -> Result<(), Error> {
+        self.give_up_owing(place, Duration::ZERO).await
+    }
+
+    /// Gives up a place of another process as [`give_up`](Self::give_up) does. If that process held the lock by it, others get the lock when
+    /// `owed` is over: the rest of its [shortest hold](crate::FairLock::min_hold), which only those who watch over it know.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the place is given up: ask again.
+    ///
+    /// # Errors
+    ///
+    /// As [`give_up`](Self::give_up).
+    ///
+    /// # Panics
+    ///
+    /// As [`give_up`](Self::give_up).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn clean_up(locks: fairlock::LockClient, text: &str) -> Result<(), fairlock::Error> {
+    /// let (place, left) = (text.parse()?, std::time::Duration::from_secs(20));
+    /// locks.give_up_owing(&place, left).await
+    /// # }
+    /// ```
+    pub async fn give_up_owing(&self, place: &PlaceId, owed: Duration) -> Result<(), Error> {
         let name = LockName::new(place.lock(), &self.inner.store.config().namespace)?;
         self.inner
-            .for_caller(self.inner.give_up_place(&name, place))
+            .for_caller(self.inner.give_up_place(&name, place, owed))
             .await
     }
 

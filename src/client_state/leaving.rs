@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
@@ -14,9 +15,12 @@ use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::reclaim;
 use crate::store::{Attempt, Failure};
-use fairlock_protocol::item::LockItem;
+use fairlock_protocol::item::{Footing, LockItem};
 use fairlock_protocol::place::{Act, Place};
 use fairlock_protocol::ticket::Ticket;
+
+/// No renewal that is still under way is so many beats ahead of what the table shows.
+const FAR: u64 = 1000;
 
 /// A place that leaves, with its first step.
 #[derive(Debug)]
@@ -156,11 +160,12 @@ impl ClientInner {
         self.clean(name, self.directory.settled_rows(name, settled));
     }
 
-    /// Gives up a place of another process.
+    /// Gives up a place of another process. A hold is kept from others for what it owes.
     pub(crate) async fn give_up_place(
         &self,
         name: &LockName,
         place: &PlaceId,
+        owed: Duration,
     ) -> Result<(), Failure> {
         let policy = self.policy_of_few(self.closed.clone());
         let read = || self.store.read_lock(name);
@@ -177,6 +182,9 @@ impl ClientInner {
             return Ok(());
         }
         let (name, ticket) = (name.with_permits(item.permits), place.ticket);
+        if !owed.is_zero() && hold.is_some() {
+            return self.keep_place(&name, place, item, owed).await;
+        }
         let attempt = Attempt::new(place.nonce, place.tickets, place.permits);
         let mut place = Place::of_another();
         let act = place.leaves(ticket <= item.watermark);
@@ -189,5 +197,38 @@ impl ClientInner {
             seen: Some(item),
         };
         exit.run(&mut place, act).await.map(drop)
+    }
+    /// Renews a hold of another process once more, as its own client does for what a hold owes. Each iteration but the last finds a renewal of
+    /// that process that was still under way.
+    async fn keep_place(
+        &self,
+        name: &LockName,
+        place: &PlaceId,
+        mut item: LockItem,
+        owed: Duration,
+    ) -> Result<(), Failure> {
+        let policy = self.policy_of_few(self.closed.clone());
+        let began = self.store.now();
+        loop {
+            let hold = item.hold_of(place.nonce, place.ticket);
+            let Some((at, entry)) = hold.filter(|(_, entry)| entry.kept_until.is_none()) else {
+                return Ok(());
+            };
+            let attempt = Attempt::new(place.nonce, place.tickets, place.permits);
+            let attempt = attempt.after(entry.beat + FAR);
+            let footing = Footing::of(&item, at, entry);
+            let keep = || {
+                let left = owed.saturating_sub(self.store.now().since(began));
+                self.store.keep_on(name, &attempt, footing, left)
+            };
+            let Some(shown) = self.store.retry(&policy, keep).await?.value.shown() else {
+                return Ok(());
+            };
+            let hold = shown.hold_of(place.nonce, place.ticket);
+            if hold.is_none_or(|(_, entry)| entry.beat == attempt.renewals()) {
+                return Ok(());
+            }
+            item = shown;
+        }
     }
 }

@@ -87,6 +87,14 @@ impl Attempt {
         lease.saturating_sub(self.margin)
     }
 
+    /// The attempt of another client, whose entry shows this many renewals.
+    pub(crate) fn after(self, renewals: u64) -> Self {
+        Attempt {
+            renewals: Arc::new(AtomicU64::new(renewals)),
+            ..self
+        }
+    }
+
     /// The attempt to which a late entry belongs: more copies of its request may be under way.
     pub(crate) fn late(entry: &Entry) -> Self {
         Attempt {
@@ -154,7 +162,7 @@ impl Attempt {
         self.lasting.is_some()
     }
 
-    pub(super) fn renewals(&self) -> u64 {
+    pub(crate) fn renewals(&self) -> u64 {
         self.renewals.load(Ordering::Relaxed)
     }
 

@@ -16,6 +16,8 @@ pub(crate) enum Order {
     /// this order. A supervisor that gave a place up does not. From now on it does not give up the places of a parent that is stopped.
     Start {
         deadline: Deadline,
+        /// Until when the locks are kept from others, however soon the command ends. Zero if they are not.
+        kept: Duration,
         environment: Vec<(String, String)>,
     },
     /// The lease was renewed until this deadline: end the command with SIGTERM at the first time, and with SIGKILL at the second.
@@ -62,10 +64,11 @@ impl fmt::Display for Order {
             Order::Places(places) => write!(f, "places {}", json(places)?),
             Order::Start {
                 deadline: Deadline { term, kill },
+                kept,
                 environment,
             } => {
-                let (term, kill) = (term.as_nanos(), kill.as_nanos());
-                write!(f, "start {term} {kill} {}", json(environment)?)
+                let (term, kill, kept) = (term.as_nanos(), kill.as_nanos(), kept.as_nanos());
+                write!(f, "start {term} {kill} {kept} {}", json(environment)?)
             }
             Order::Until(Deadline { term, kill }) => {
                 write!(f, "until {} {}", term.as_nanos(), kill.as_nanos())
@@ -85,10 +88,11 @@ impl FromStr for Order {
             let places = serde_json::from_str(places).map_err(|_| Garbled)?;
             return Ok(Order::Places(places));
         }
-        let words: Vec<_> = line.splitn(4, ' ').collect();
+        let words: Vec<_> = line.splitn(5, ' ').collect();
         match words[..] {
-            ["start", term, kill, environment] => Ok(Order::Start {
+            ["start", term, kill, kept, environment] => Ok(Order::Start {
                 deadline: deadline(term, kill)?,
+                kept: nanos(kept)?,
                 environment: serde_json::from_str(environment).map_err(|_| Garbled)?,
             }),
             ["until", term, kill] => Ok(Order::Until(deadline(term, kill)?)),
@@ -189,6 +193,7 @@ mod tests {
             Order::Places(vec!["place of \n a \"lock\"".into(), "another".into()]),
             Order::Start {
                 deadline,
+                kept: Duration::from_secs(60),
                 environment: vec![("A B".into(), "line\nline  \"".into())],
             },
             Order::Until(deadline),
@@ -227,7 +232,8 @@ mod tests {
             "places",
             "places a",
             "start 1 2",
-            "start 1 2 a",
+            "start 1 2 3",
+            "start 1 2 3 a",
             "signal",
             "end -1",
             "end 1 2",

@@ -116,6 +116,10 @@ pub(super) async fn begin(
     let environment = variables.map(|(name, value)| (name.to_owned(), value));
     let start = Order::Start {
         deadline,
+        kept: options
+            .claim
+            .min_hold
+            .map_or(Duration::ZERO, |least| now() + least),
         environment: environment.to_vec(),
     };
     let answer = supervisor_handle.begin(&holds.places(), &start).await?;

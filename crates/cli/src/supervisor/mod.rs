@@ -242,8 +242,12 @@ impl Watch {
             }
             Order::Start {
                 deadline,
+                kept,
                 environment,
-            } => self.start(deadline, &environment),
+            } => {
+                self.standing.is_kept_until(kept);
+                self.start(deadline, &environment)
+            }
             Order::Until(deadline) => {
                 self.deadline = Some(deadline);
                 // The lease was renewed after all.

@@ -22,12 +22,19 @@ pub(super) struct Standing {
     places: Vec<PlaceId>,
     /// The places that the supervisor has given up. None of them comes back.
     given_up: Vec<PlaceId>,
+    /// Until when what is held is kept from others, however soon it is given up.
+    kept: Duration,
 }
 
 impl Standing {
     /// Records the places from their texts.
     pub(super) fn note_places(&mut self, places: &[String]) {
         self.places = places.iter().filter_map(|text| text.parse().ok()).collect();
+    }
+
+    /// Records until when what is held is kept from others.
+    pub(super) fn is_kept_until(&mut self, kept: Duration) {
+        self.kept = kept;
     }
 
     /// Whether there is a place to give up.
@@ -56,7 +63,7 @@ impl Standing {
         }
         // Set before the requests are sent, because a request may be applied even if its answer is lost.
         self.given_up.extend_from_slice(&left);
-        let all = join_all(left.iter().map(|place| within(place, at)));
+        let all = join_all(left.iter().map(|place| within(place, at, self.kept)));
         let ended = crate::on_runtime(async { Ok(all.await) });
         let ended = ended.unwrap_or_else(|failure| vec![Err(failure)]);
         for (place, ended) in left.iter().zip(ended) {
@@ -70,13 +77,13 @@ impl Standing {
 }
 
 /// Retries while nothing answers. Each iteration is one attempt, and `WITHIN` bounds them all.
-async fn within(place: &PlaceId, at: &Location) -> Result<(), Failure> {
+async fn within(place: &PlaceId, at: &Location, kept: Duration) -> Result<(), Failure> {
     let until = now() + WITHIN;
     loop {
         let left = until.saturating_sub(now());
         let ended = tokio::select! {
             biased;
-            ended = end(place, at) => ended,
+            ended = end(place, at, kept) => ended,
             () = sleep(left) => Err(Failure::unavailable(format!("no answer within {WITHIN:?}"))),
         };
         match ended {
@@ -88,9 +95,10 @@ async fn within(place: &PlaceId, at: &Location) -> Result<(), Failure> {
     }
 }
 
-async fn end(place: &PlaceId, at: &Location) -> Result<(), Failure> {
+async fn end(place: &PlaceId, at: &Location, kept: Duration) -> Result<(), Failure> {
     let locks = at.client(Purpose::Inspect, |builder| builder).await?;
-    let ended = locks.give_up(place).await;
+    let owed = kept.saturating_sub(now());
+    let ended = locks.give_up_owing(place, owed).await;
     locks.shutdown(HeldLocks::Release, Duration::ZERO).await;
     ended.map_err(|error| Failure::of(&error, at))
 }

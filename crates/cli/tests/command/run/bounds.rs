@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use rustix::process::Signal;
+
 use super::running::{FILE, Running, home, run, shown, until};
 use crate::command::{fairlock, said};
 
@@ -64,6 +66,34 @@ fn what_was_given_back_early_is_told_as_such_and_by_nobody_as_held() {
     none.assert_refused(75, &["kept until", "alice gave ticket"]);
     at(&["break", "--yes"]);
     run(home.path(), &["--wait", "none"], &["true"]).assert_done();
+}
+
+/// As by the kernel, where memory is short. The time began with the turn, and the supervisor keeps the rest of it.
+#[test]
+fn a_lock_that_is_to_be_kept_for_a_time_is_kept_though_fairlock_is_killed() {
+    let home = home();
+    for flags in [&[][..], &["--shared"], &["--also", "b"]] {
+        let killed = |least: &str| {
+            let flags = [&["--lease", "2s", "--min-hold", least], flags].concat();
+            let running = Running::start(home.path(), &flags, "touch begun; sleep 1000");
+            until("the command", || home.path().join("begun").exists());
+            running.signal(Signal::KILL);
+            let is_given_back = || !shown(home.path())["holder"]["kept_until"].is_null();
+            until("the lock to be given back", is_given_back);
+            running.end();
+            std::fs::remove_file(home.path().join("begun")).expect("a file");
+        };
+        killed("10m");
+        let none = run(home.path(), &["--wait", "none"], &["true"]);
+        none.assert_refused(75, &["kept until"]);
+        for lock in ["a", "b"] {
+            let at = [&["break", "--yes"], &FILE[..], &[lock]].concat();
+            said(&mut fairlock(home.path(), &at));
+        }
+        killed("4s");
+        let next = run(home.path(), &["--quiet", "--wait", "50s"], &["true"]);
+        next.assert_done();
+    }
 }
 
 #[test]
