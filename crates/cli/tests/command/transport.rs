@@ -190,12 +190,15 @@ fn a_command_says_once_that_it_is_throttled_or_denied_and_goes_on() {
     let run = ("run --wait infinite AT a", "true");
     let several = ("run --also b --wait infinite AT a", "true");
     let clear = ("data clear --wait infinite AT a", "");
+    let lease = ("lease acquire --wait infinite --id x --for 1m AT a", "");
     for ((code, says), (line, script)) in [
         (busy, run),
         (denied, run),
         (denied, several),
         (busy, clear),
         (denied, clear),
+        (busy, lease),
+        (denied, lease),
     ] {
         real_time(async {
             let is_well = Arc::new(AtomicBool::new(false));
