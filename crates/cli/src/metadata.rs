@@ -36,7 +36,7 @@ pub(crate) struct Metadata {
     client: imds::Client,
     credentials: Arc<ImdsCredentialsProvider>,
     url: String,
-    /// Somebody said that it is there.
+    /// A setting names it, so it is there.
     is_named: bool,
     /// Why it gave no region.
     regionless: Arc<Mutex<Option<NotGiven>>>,

@@ -38,7 +38,8 @@ impl Claim {
 
     /// The lease in which this process believes.
     pub(crate) fn believed(&self) -> Duration {
-        self.lease.saturating_sub(self.safety_margin)
+        self.lease
+            .saturating_sub(self.safety_margin.unwrap_or_default())
     }
 
     /// The names of the locks, as they were given.

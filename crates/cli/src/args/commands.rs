@@ -61,8 +61,8 @@ pub(crate) struct Claim {
     pub(crate) min_hold: Option<Duration>,
 
     /// Lose the lock this long before its lease ends, so that what was sent last has time to arrive: for resources that compare no fencing tokens
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s", hide_default_value = true)]
-    pub(crate) safety_margin: Duration,
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) safety_margin: Option<Duration>,
 
     /// Print nothing about the wait
     #[arg(long, short, conflicts_with = "verbose")]

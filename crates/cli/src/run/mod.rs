@@ -289,7 +289,7 @@ async fn client(options: &Run) -> Result<LockClient, Failure> {
     let client = location.client(Purpose::Turn, |builder| {
         let builder = builder
             .lease_duration(options.claim.lease)
-            .safety_margin(options.claim.safety_margin)
+            .safety_margin(options.claim.safety_margin.unwrap_or_default())
             // A process has few locks, so the label is bounded.
             .lock_label(str::to_owned);
         let builder = match notifier {
