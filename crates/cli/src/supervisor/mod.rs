@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process, set_child_subreaper};
 use rustix::thread::nanosleep;
 use signal_hook::consts::SIGCHLD;
@@ -51,7 +52,7 @@ pub(crate) fn guard(options: Supervisor) -> Result<ExitCode, Failure> {
     };
     tell(&mut control, &Report::Ready).map_err(run)?;
     drop(control);
-    watch.run().map_err(run)?;
+    watch.run();
     Ok(ExitCode::SUCCESS)
 }
 
@@ -80,6 +81,8 @@ struct Watch {
     /// Readable when a child has changed its state.
     woken: UnixStream,
     timer: Timer,
+    /// The timer could not be set, so the time is looked at again and again.
+    is_untimed: bool,
     /// `None` before the command has started.
     deadline: Option<Deadline>,
     /// Bytes of an order that is not complete yet.
@@ -121,6 +124,7 @@ impl Watch {
             is_alone: false,
             woken,
             timer,
+            is_untimed: false,
             deadline: None,
             heard: Vec::new(),
             files: None,
@@ -135,12 +139,12 @@ impl Watch {
 
     /// Runs until `fairlock run` has ended, and not before the command has ended. A command that must end is killed at the deadline, with
     /// everything that it started, and so ends a moment after the deadline at the latest.
-    fn run(&mut self) -> std::io::Result<()> {
+    fn run(&mut self) {
         loop {
             self.wait();
-            self.listen()?;
+            self.listen();
             self.look_after_children();
-            self.mind_the_time()?;
+            self.mind_the_time();
             if self.is_over() {
                 self.tell_the_end();
                 // `fairlock run` stopped together with the command, and no other process may continue it.
@@ -150,7 +154,7 @@ impl Watch {
             match self.phase {
                 Phase::Waiting | Phase::Over if self.is_alone => {
                     self.standing.give_up(&self.options.location);
-                    return Ok(());
+                    return;
                 }
                 Phase::Waiting if self.parent.is_some_and(is_stopped) => {
                     self.standing.give_up(&self.options.location);
@@ -177,6 +181,7 @@ impl Watch {
         let at_most = match self.phase {
             _ if child.is_some_and(|child| child.is_to_be_asked_again) => Some(AGAIN),
             Phase::Ending { .. } => Some(AGAIN),
+            Phase::Guarding if self.is_untimed => Some(AGAIN),
             Phase::Killing => Some(self.killing.until_next()),
             Phase::Waiting if self.standing.is_somewhere() => Some(POLL_INTERVAL),
             Phase::Guarding if self.is_stopped => Some(POLL_INTERVAL),
@@ -184,7 +189,7 @@ impl Watch {
         };
         let at_most = at_most.map(timespec);
         match poll(&mut events, at_most.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(Errno::INTR) => {}
             // What it would have told is found out without it, only later.
             Err(_) => {
                 let _ = nanosleep(&timespec(AGAIN));
@@ -193,9 +198,9 @@ impl Watch {
     }
 
     /// Reads the orders that have come. The end of the connection is an order to end.
-    fn listen(&mut self) -> std::io::Result<()> {
+    fn listen(&mut self) {
         if self.is_alone {
-            return Ok(());
+            return;
         }
         let mut buffer = [0; 1024];
         loop {
@@ -219,26 +224,21 @@ impl Watch {
         while let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
             let line: Vec<_> = self.heard.drain(..=end).collect();
             if let Ok(order) = String::from_utf8_lossy(&line[..end]).parse() {
-                self.obey(order)?;
+                self.obey(order);
             }
         }
-        match self.is_alone {
-            true => self.hear_nothing_more(),
-            false => Ok(()),
+        if self.is_alone {
+            self.hear_nothing_more();
         }
     }
 
-    fn obey(&mut self, order: Order) -> std::io::Result<()> {
+    fn obey(&mut self, order: Order) {
         match order {
-            Order::Places(places) => {
-                self.standing.note_places(&places);
-                Ok(())
-            }
+            Order::Places(places) => self.standing.note_places(&places),
             // `fairlock run` keeps its own copies of the files, and waits again.
             Order::Start { .. } if self.standing.is_given_up() => {
                 self.files = None;
                 self.tell(&Report::GivenUp);
-                Ok(())
             }
             Order::Start {
                 deadline,
@@ -254,7 +254,7 @@ impl Watch {
                 if matches!(self.phase, Phase::Ending { .. }) {
                     self.phase = Phase::Guarding;
                 }
-                self.set_timer()
+                self.set_timer();
             }
             Order::Signal(number) => {
                 if let (Some(child), Some(signal)) = (&self.child, Signal::from_named_raw(number)) {
@@ -267,24 +267,21 @@ impl Watch {
                         }
                     }
                 }
-                Ok(())
             }
             Order::End(grace) => self.end(now() + grace),
         }
     }
 
-    fn start(
-        &mut self,
-        deadline: Deadline,
-        environment: &[(String, String)],
-    ) -> std::io::Result<()> {
+    fn start(&mut self, deadline: Deadline, environment: &[(String, String)]) {
         let Some(files) = self.files.take() else {
-            return Err(std::io::Error::other("no files for the command"));
+            self.tell(&Report::Failed(Errno::BADF.raw_os_error()));
+            self.phase = Phase::Over;
+            return;
         };
         if now() >= deadline.term {
             // This process did not run for so long that another client may hold the lock by now. `fairlock run` waits again.
             self.tell(&Report::GivenUp);
-            return Ok(());
+            return;
         }
         let Supervisor { command, group, .. } = &self.options;
         // The command has received no signal from before.
@@ -294,29 +291,25 @@ impl Watch {
                 self.tell(&Report::Started(child.pid(), at));
                 (self.child, self.phase) = (Some(child), Phase::Guarding);
                 self.deadline = Some(deadline);
-                self.set_timer()
+                self.set_timer();
             }
             Err(error) => {
                 self.tell(&Report::Failed(error.raw_os_error().unwrap_or(0)));
                 self.phase = Phase::Over;
-                Ok(())
             }
         }
     }
 
     /// `fairlock run` is gone, so the command must end. The lock is free for the next waiter after that.
-    fn hear_nothing_more(&mut self) -> std::io::Result<()> {
-        match (self.phase, self.deadline) {
-            (Phase::Guarding, Some(Deadline { term, kill })) => {
-                let grace = kill.saturating_sub(term);
-                self.end((now() + grace).min(kill))
-            }
-            _ => Ok(()),
+    fn hear_nothing_more(&mut self) {
+        if let (Phase::Guarding, Some(Deadline { term, kill })) = (self.phase, self.deadline) {
+            let grace = kill.saturating_sub(term);
+            self.end((now() + grace).min(kill));
         }
     }
 
     /// Sends SIGTERM to all processes of the command, and then SIGCONT: stopped processes would not handle SIGTERM.
-    fn end(&mut self, kill: Duration) -> std::io::Result<()> {
+    fn end(&mut self, kill: Duration) {
         match self.phase {
             Phase::Guarding => {}
             // The command was told to end before, and gets no more time than it was given then.
@@ -326,29 +319,25 @@ impl Watch {
                 };
                 return self.set_timer();
             }
-            Phase::Waiting | Phase::Killing | Phase::Over => return Ok(()),
+            Phase::Waiting | Phase::Killing | Phase::Over => return,
         }
         self.tell(&Report::Ending);
         process_tree::signal(Signal::TERM);
         process_tree::signal(Signal::CONT);
         self.phase = Phase::Ending { kill };
-        self.set_timer()
+        self.set_timer();
     }
 
-    fn mind_the_time(&mut self) -> std::io::Result<()> {
+    fn mind_the_time(&mut self) {
         match (self.phase, self.deadline) {
             (Phase::Guarding, Some(deadline)) if now() >= deadline.term => self.end(deadline.kill),
             (Phase::Ending { kill }, _) if now() >= kill => {
                 self.phase = Phase::Killing;
                 self.killing = Killing::of(program(&self.options.command));
                 self.kill();
-                Ok(())
             }
-            (Phase::Killing, _) => {
-                self.kill();
-                Ok(())
-            }
-            _ => Ok(()),
+            (Phase::Killing, _) => self.kill(),
+            _ => {}
         }
     }
 
@@ -360,12 +349,13 @@ impl Watch {
         }
     }
 
-    fn set_timer(&self) -> std::io::Result<()> {
-        match (self.phase, self.deadline) {
+    fn set_timer(&mut self) {
+        let set = match (self.phase, self.deadline) {
             (Phase::Guarding, Some(deadline)) => self.timer.set(deadline.term),
             (Phase::Ending { kill }, _) => self.timer.set(kill),
             _ => Ok(()),
-        }
+        };
+        self.is_untimed = set.is_err();
     }
 
     fn look_after_children(&mut self) {

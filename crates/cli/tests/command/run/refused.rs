@@ -45,6 +45,18 @@ fn a_command_is_ended_without_handles_on_processes() {
     }
 }
 
+/// The supervisor's first time is one that it tries. From the second on, the command's deadlines are refused.
+#[test]
+fn a_supervisor_whose_timer_fails_later_ends_the_command_without_it() {
+    if !can_trace() {
+        return;
+    }
+    for ending in [Ending::Break, Ending::Kill] {
+        let trial = with_refused(&["inject=timerfd_settime:error=EPERM:when=2+"], ending);
+        assert!(trial.has_run, "{ending:?}: {trial:?}");
+    }
+}
+
 #[test]
 fn a_refused_call_leaves_no_command_behind_when_the_lock_is_lost() {
     with_each_call_refused(Ending::Break);

@@ -22,6 +22,8 @@ pub(super) enum Ending {
     Break,
     /// SIGTERM to `fairlock run`.
     Term,
+    /// SIGKILL to `fairlock run`.
+    Kill,
 }
 
 /// What became of a command.
@@ -49,7 +51,7 @@ pub(super) fn can_trace() -> bool {
 /// of one. The process is `fairlock`: strace is none of its family.
 pub(super) fn start(home: &Path, options: &[&str], ending: Ending) -> Running {
     let script = match ending {
-        Ending::Break => "setsid sleep 3456 & exec sleep 3456",
+        Ending::Break | Ending::Kill => "setsid sleep 3456 & exec sleep 3456",
         // What a command leaves behind at a signal goes on, as without a lock.
         Ending::Term => "exec sleep 3456",
     };
@@ -102,7 +104,8 @@ pub(super) fn with_refused(refusals: &[&str], ending: Ending) -> Trial {
     match ending {
         _ if running.has_ended() => {}
         Ending::Break if has_run => break_hold(home.path()),
-        Ending::Break | Ending::Term => running.signal(Signal::TERM),
+        Ending::Kill if has_run => running.signal(Signal::KILL),
+        Ending::Break | Ending::Term | Ending::Kill => running.signal(Signal::TERM),
     }
     until(&format!("the end of fairlock: {options:?}"), || {
         running.has_ended()
