@@ -13,27 +13,22 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use super::failure::Failed;
 #[cfg(feature = "metrics")]
 use super::failure::outcome;
-use super::identity_cache::Signer;
 use super::unreachable::Hindrance;
 #[cfg(feature = "metrics")]
 use crate::telemetry::{self, Capacity, RequestOutcome};
 
-/// A request that brought no answer, or one that refuses it.
-#[derive(Debug)]
-pub(crate) struct Failed<E> {
-    pub(crate) error: SdkError<E, HttpResponse>,
-    /// The request was handed to the transport, so it may have been applied, whatever the transport says of it.
-    pub(crate) has_left: bool,
-}
+/// Called if DynamoDB does not take the identity that signed a request.
+type Rejected = Box<dyn FnOnce() + Send>;
 
 /// What the hooks of one request note.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Trace {
     has_left: Cell<bool>,
     date: Cell<Option<Duration>>,
-    signer: RefCell<Option<Signer>>,
+    rejected: RefCell<Option<Rejected>>,
     #[cfg(feature = "metrics")]
     took: Cell<Option<Duration>>,
     #[cfg(feature = "metrics")]
@@ -73,10 +68,10 @@ where
             Ok(answer) => answer,
             Err(panic) => Err(panicked(&*panic)),
         };
-        let (has_left, date, signer) = TRACE.with(Trace::notes);
+        let (has_left, date, rejected) = TRACE.with(Trace::notes);
         let code = answer.as_ref().err().and_then(ProvideErrorMetadata::code);
-        if let Some(signer) = signer.filter(|_| code.and_then(Hindrance::of_answer).is_some()) {
-            signer.rejected();
+        if let Some(rejected) = rejected.filter(|_| code.and_then(Hindrance::of_answer).is_some()) {
+            rejected();
         }
         let answer = answer.map_err(|error| Failed { error, has_left });
         #[cfg(feature = "metrics")]
@@ -147,10 +142,10 @@ pub(super) fn leaves() {
     let _ = TRACE.try_with(|trace| trace.has_left.set(true));
 }
 
-/// The request is signed by this identity.
-pub(super) fn signed_by(signer: Signer) {
+/// The request is signed by an identity, of which `rejected` notes that DynamoDB does not take it.
+pub(super) fn signed_by(rejected: impl FnOnce() + Send + 'static) {
     // As above.
-    let _ = TRACE.try_with(|trace| trace.signer.replace(Some(signer)));
+    let _ = TRACE.try_with(|trace| trace.rejected.replace(Some(Box::new(rejected))));
 }
 
 /// An answer has this `Date`.
@@ -171,7 +166,7 @@ fn panicked<E>(panic: &(dyn Any + Send)) -> SdkError<E, HttpResponse> {
 }
 
 impl Trace {
-    fn notes(&self) -> (bool, Option<Duration>, Option<Signer>) {
-        (self.has_left.get(), self.date.get(), self.signer.take())
+    fn notes(&self) -> (bool, Option<Duration>, Option<Rejected>) {
+        (self.has_left.get(), self.date.get(), self.rejected.take())
     }
 }

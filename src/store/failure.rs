@@ -19,8 +19,15 @@ use crate::state::OutageKind;
 use crate::telemetry::RequestOutcome;
 
 use super::codec::Item;
-use super::exchange::Failed;
 use super::unreachable::{Hindrance, Misconfigured, lack};
+
+/// A request that brought no answer, or one that refuses it.
+#[derive(Debug)]
+pub(crate) struct Failed<E> {
+    pub(crate) error: SdkError<E, HttpResponse>,
+    /// The request was handed to the transport, so it may have been applied, whatever the transport says of it.
+    pub(crate) has_left: bool,
+}
 
 /// A request that brought no usable answer.
 #[derive(Debug)]

@@ -4,7 +4,6 @@
 //! So an identity that takes longer than an attempt would never come. Here a load goes on without the attempts that wait for it.
 
 use std::collections::BTreeMap;
-use std::error::Error as StdError;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,9 +22,8 @@ use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::moment::Moment;
 
 use super::exchange;
+use super::unreachable::{LOAD, NoIdentity};
 
-/// How long a load may take.
-const LOAD: Duration = Duration::from_secs(30);
 /// An identity is renewed this long before it expires, or after half of its time if that is later. No heartbeat is longer, so a holder's
 /// renewals notice in time that it is due.
 const AHEAD: Duration = Duration::from_secs(300);
@@ -34,18 +32,6 @@ const UNDATED: Duration = Duration::from_secs(900);
 /// The pause between two loads while there is no identity to use, and while there is one.
 const SOON: Duration = Duration::from_secs(1);
 const LATER: Duration = Duration::from_secs(10);
-
-/// Why a request has no identity.
-#[derive(Clone, Debug, thiserror::Error)]
-pub(super) enum NoIdentity {
-    /// The load goes on, and a later request may have its identity.
-    #[error("their provider has not answered yet")]
-    Loading,
-    #[error("their provider has not answered for {LOAD:?}")]
-    TooLong,
-    #[error(transparent)]
-    Failed(Arc<dyn StdError + Send + Sync>),
-}
 
 /// The identities of one client.
 #[derive(Clone, Debug)]
@@ -90,19 +76,13 @@ struct Loaded {
     is_rejected: bool,
 }
 
-/// The identity that signed a request.
-#[derive(Debug)]
-pub(super) struct Signer {
-    slot: Arc<Slot>,
-    number: u64,
-}
-
-impl Signer {
-    /// DynamoDB does not take it. Until the next load brings another one it stays in use: it may be taken yet, as a new key is after a while.
-    pub(super) fn rejected(self) {
-        let mut state = self.slot.state();
+impl Slot {
+    /// DynamoDB does not take the identity of this number. Until the next load brings another one it stays in use: it may be taken yet, as a
+    /// new key is after a while.
+    fn rejected(&self, number: u64) {
+        let mut state = self.state();
         if let Some(loaded) = &mut state.loaded {
-            loaded.is_rejected |= loaded.number == self.number;
+            loaded.is_rejected |= loaded.number == number;
         }
     }
 }
@@ -210,10 +190,8 @@ impl Slot {
     fn answer(self: &Arc<Self>, now: Moment) -> Option<Result<Identity, NoIdentity>> {
         let state = self.state();
         if let Some(loaded) = state.usable(now) {
-            exchange::signed_by(Signer {
-                slot: Arc::clone(self),
-                number: loaded.number,
-            });
+            let (slot, number) = (Arc::clone(self), loaded.number);
+            exchange::signed_by(move || slot.rejected(number));
             return Some(Ok(loaded.identity.clone()));
         }
         match state.loading {

@@ -1,13 +1,28 @@
 //! What keeps DynamoDB from looking at a request: no connection, no credentials, or a rejected signature.
 
 use std::error::Error as StdError;
+use std::sync::Arc;
+use std::time::Duration;
 
 use aws_credential_types::provider::error::CredentialsError;
 
 use crate::error::Source;
 use crate::state::OutageKind;
 
-use super::identity_cache::NoIdentity;
+/// How long a load may take.
+pub(super) const LOAD: Duration = Duration::from_secs(30);
+
+/// Why a request has no identity.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum NoIdentity {
+    /// The load goes on, and a later request may have its identity.
+    #[error("their provider has not answered yet")]
+    Loading,
+    #[error("their provider has not answered for {LOAD:?}")]
+    TooLong,
+    #[error(transparent)]
+    Failed(Arc<dyn StdError + Send + Sync>),
+}
 
 /// Codes for credentials that DynamoDB rejects; the SDK may have others the next time.
 const CREDENTIALS: [&str; 7] = [
