@@ -258,14 +258,12 @@ impl ClientInner {
         seen: &Participant,
         policy: &RetryPolicy,
     ) -> Result<BreakOutcome, Failure> {
-        let (tickets, mut tries) = ((seen.ticket, seen.tickets), 0);
-        let void = || {
-            tries += 1;
-            self.store.break_row(name, tickets, seen.nonce, seen.beat)
-        };
-        let answer = self.store.retry(policy, void).await?.value;
+        let tickets = (seen.ticket, seen.tickets);
+        let void = || self.store.break_row(name, tickets, seen.nonce, seen.beat);
+        let (answer, is_in_doubt) = self.store.retry_in_doubt(policy, void).await?;
+        let answer = answer.value;
         // A try without an answer may have made the row void.
-        let may_be_ours = answer.is_applied() || tries > 1;
+        let may_be_ours = answer.is_applied() || is_in_doubt;
         let is_void = match answer.shown().map(|row| row.state) {
             Some(RowState::Waiting(entry)) if entry.nonce == seen.nonce => {
                 return Ok(BreakOutcome::Changed);
@@ -309,17 +307,14 @@ impl ClientInner {
             let Some((from, to)) = all else { break };
             let name = &name.with_permits(item.permits);
             let notice = self.notice(from, to, reason.clone());
-            let mut tries = 0;
-            let ask = || {
-                tries += 1;
-                self.store.ask(name, &notice, item.asks)
-            };
-            let after = self.store.retry(&policy, ask).await?.value.shown();
+            let ask = || self.store.ask(name, &notice, item.asks);
+            let (answer, is_in_doubt) = self.store.retry_in_doubt(&policy, ask).await?;
+            let after = answer.value.shown();
             let own = item.asks.saturating_add(1);
             // A refusal may be due to this very request, whose answer was lost. Where newer requests may have replaced it, they stand.
             let stands = |after: &LockItem| match after.asks == own {
                 true => after.asked.as_ref() == Some(&notice),
-                false => tries > 1 && after.asks > own,
+                false => is_in_doubt && after.asks > own,
             };
             let asked = after.filter(stands).as_ref().map_or(0, are_asked);
             if asked > 0 {

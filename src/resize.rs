@@ -182,15 +182,13 @@ impl Change<'_> {
     /// Returns the item that shows the change, if one does.
     async fn sends(&mut self, seen: &LockItem) -> Result<Option<LockItem>, Failure> {
         let name = &self.name.with_permits(seen.permits);
-        let (inner, permits, mut tries) = (self.inner, self.permits, 0);
-        let resize = || {
-            tries += 1;
-            inner.store.resize(name, seen, permits)
-        };
-        let after = inner.store.retry(&self.policy, resize).await?.value.shown();
-        self.in_doubt = match tries {
-            1 => self.in_doubt.filter(|count| *count == seen.resizes),
-            _ => Some(seen.resizes),
+        let (inner, permits) = (self.inner, self.permits);
+        let resize = || inner.store.resize(name, seen, permits);
+        let (answer, is_in_doubt) = inner.store.retry_in_doubt(&self.policy, resize).await?;
+        let after = answer.value.shown();
+        self.in_doubt = match is_in_doubt {
+            true => Some(seen.resizes),
+            false => self.in_doubt.filter(|count| *count == seen.resizes),
         };
         // A refusal may be due to this very change, whose answer was lost.
         let is_ours = |after: &LockItem| {

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::reclaim;
-use crate::store::{Attempt, Failure};
+use crate::store::{Attempt, Failure, RetryPolicy};
 use fairlock_protocol::item::{Footing, LockItem};
 use fairlock_protocol::place::{Act, Place};
 use fairlock_protocol::ticket::Ticket;
@@ -183,7 +183,7 @@ impl ClientInner {
         }
         let (name, ticket) = (name.with_permits(item.permits), place.ticket);
         if !owed.is_zero() && hold.is_some() {
-            return self.keep_place(&name, place, item, owed).await;
+            return self.keep_place(&name, place, item, (owed, &policy)).await;
         }
         let attempt = Attempt::new(place.nonce, place.tickets, place.permits);
         let mut place = Place::of_another();
@@ -198,6 +198,7 @@ impl ClientInner {
         };
         exit.run(&mut place, act).await.map(drop)
     }
+
     /// Renews a hold of another process once more, as its own client does for what a hold owes. Each iteration but the last finds a renewal of
     /// that process that was still under way.
     async fn keep_place(
@@ -205,9 +206,8 @@ impl ClientInner {
         name: &LockName,
         place: &PlaceId,
         mut item: LockItem,
-        owed: Duration,
+        (owed, policy): (Duration, &RetryPolicy),
     ) -> Result<(), Failure> {
-        let policy = self.policy_of_few(self.closed.clone());
         let began = self.store.now();
         loop {
             let hold = item.hold_of(place.nonce, place.ticket);
@@ -221,7 +221,7 @@ impl ClientInner {
                 let left = owed.saturating_sub(self.store.now().since(began));
                 self.store.keep_on(name, &attempt, footing, left)
             };
-            let Some(shown) = self.store.retry(&policy, keep).await?.value.shown() else {
+            let Some(shown) = self.store.retry(policy, keep).await?.value.shown() else {
                 return Ok(());
             };
             let hold = shown.hold_of(place.nonce, place.ticket);

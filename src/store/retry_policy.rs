@@ -157,6 +157,21 @@ impl Store {
         self.repeat((longest, Access::Write), policy, attempt).await
     }
 
+    /// As `retry`, for a write whose answer may have been lost. Also tells whether a try before the last one may have been applied.
+    pub(crate) async fn retry_in_doubt<T, Fut: Future<Output = Result<T, Failure>>>(
+        &self,
+        policy: &RetryPolicy,
+        mut attempt: impl FnMut() -> Fut,
+    ) -> Result<(T, bool), Failure> {
+        let mut tries = 0;
+        let counted = || {
+            tries += 1;
+            attempt()
+        };
+        let answer = self.retry(policy, counted).await?;
+        Ok((answer, tries > 1))
+    }
+
     /// The same for reads.
     pub(crate) async fn retry_read<T, Fut: Future<Output = Result<T, Failure>>>(
         &self,
