@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fairlock::RecordWait::Infinite;
 use fairlock::embedded::Faults;
-use fairlock::{Error, FairLock, HeldLocks, LockClient, LockGuard, LossReason};
+use fairlock::{Error, FairLock, HeldLocks, LockClient, LockClientBuilder, LockGuard, LossReason};
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::virtual_time;
 use tokio::task::JoinHandle;
@@ -28,7 +28,12 @@ fn lock(host: &Host) -> FairLock {
 
 /// A client that believes for `LEASE`, and keeps others waiting for longer.
 fn cautious(lab: &Lab) -> Host {
-    lab.host_with(|builder| builder.lease_duration(LEASE + MARGIN).safety_margin(MARGIN))
+    lab.host_with(|builder| with_margin(builder, MARGIN))
+}
+
+fn with_margin(builder: LockClientBuilder, margin: Duration) -> LockClientBuilder {
+    let builder = builder.lease_duration(LEASE + margin);
+    builder.safety_margin(margin)
 }
 
 async fn hold(host: &Host) -> LockGuard {
@@ -92,10 +97,8 @@ fn the_margin_is_kept_whatever_the_clocks_do_within_their_margin() {
         virtual_time(async {
             let lab = Lab::new().await;
             let at_rate = |rate, margin| {
-                lab.host_with(|builder| {
-                    let builder = builder.lease_duration(LEASE + margin).safety_margin(margin);
-                    builder.clock(lab.clock.clone().at_rate(rate))
-                })
+                let clock = lab.clock.clone().at_rate(rate);
+                lab.host_with(|builder| with_margin(builder, margin).clock(clock))
             };
             let (one, two) = (at_rate(owner, MARGIN), at_rate(other, Duration::ZERO));
             let guard = hold(&one).await;
@@ -340,32 +343,15 @@ fn a_shortest_hold_that_is_given_back_has_no_margin() {
 fn the_lease_that_others_see_has_the_margin_from_the_first_write_on_and_heartbeats_are_as_ever() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let [one, two, three] = &[(); 3].map(|()| {
-            lab.host_with(|builder| {
-                let builder = builder.lease_duration(LEASE + MARGIN).safety_margin(MARGIN);
-                builder.successor_slots(1)
-            })
-        });
+        let in_a_slot = || lab.host_with(|builder| with_margin(builder, MARGIN).successor_slots(1));
+        let [one, two, three] = &[(); 3].map(|()| in_a_slot());
         let guard = hold(one).await;
-        let wait = |host: &Host| {
-            let lock = lock(host);
-            tokio::spawn(async move { lock.acquire(Infinite).await.unwrap() })
-        };
-        let second = wait(two);
-        lab.settle().await;
+        let second = waits(&lab, two).await;
         // It has a row.
-        let third = wait(three);
-        lab.settle().await;
+        let third = waits(&lab, three).await;
         for seconds in [0, 60] {
             lab.wait(seconds * SECOND).await;
-            let state = lab
-                .host()
-                .locks
-                .fair_lock("a")
-                .unwrap()
-                .inspect()
-                .await
-                .unwrap();
+            let state = lock(&lab.host()).inspect().await.unwrap();
             let queue = state.queue.iter().map(|waiter| waiter.lease);
             let shown: Vec<_> = state
                 .holder
@@ -397,9 +383,7 @@ fn a_waiter_that_comes_back_after_its_lease_is_not_granted_the_lock_of_its_old_p
         let lab = Lab::new().await;
         let (one, two, three) = (lab.host(), cautious(&lab), lab.host());
         let first = acquire(&one).await;
-        let waiting = lock(&two);
-        let waiting = tokio::spawn(async move { waiting.acquire(Infinite).await.unwrap() });
-        lab.settle().await;
+        let waiting = waits(&lab, &two).await;
         let drawn = lock(&three).inspect().await.unwrap().queue[0].ticket;
         two.network.set_faults(cut_off());
         let cut = Instant::now();
@@ -454,16 +438,15 @@ fn callers_of_one_client_share_a_place_and_its_margin() {
         let lab = Lab::new().await;
         let (one, two) = (cautious(&lab), lab.host());
         let first = acquire(&two).await;
-        let calls: Vec<_> = (0..3).map(|_| (lock(&one), ())).collect();
-        let calls: Vec<_> = calls
-            .into_iter()
-            .map(|(lock, ())| tokio::spawn(async move { lock.acquire(Infinite).await.unwrap() }))
-            .collect();
+        let calls = [(); 3].map(|()| {
+            let lock = lock(&one);
+            tokio::spawn(async move { lock.acquire(Infinite).await.unwrap() })
+        });
         lab.settle().await;
         let queue = lock(&two).inspect().await.unwrap().queue;
         assert!(queue.iter().all(|waiter| waiter.lease == LEASE + MARGIN));
         first.release().await.unwrap();
-        let [a, b, c] = calls.try_into().unwrap();
+        let [a, b, c] = calls;
         a.await.unwrap().release().await.unwrap();
         let guard = b.await.unwrap();
         let (lost, next) = (loss(&guard), turn(waits(&lab, &two).await));

@@ -5,6 +5,7 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
+mod denials;
 mod outages;
 
 use std::pin::pin;
