@@ -341,9 +341,9 @@ impl FairLock {
     /// shut down before or during the call, if its runtime is gone, or if the lock's observer panicked in this call.
     ///
     /// [`Error::Unavailable`] if DynamoDB does not answer when the wait ends. With [`RecordWait::Infinite`] no outage ends the call, not
-    /// even a wrong endpoint. The log and the [observer](Self::observed) report when an
-    /// outage begins. Credentials that cannot be loaded or are rejected are outages too, and so are a rejected signature and a
-    /// client's runtime that does not run. Credentials that are still being loaded are none. Throttling is an answer, and backing off is a part of waiting.
+    /// even a wrong endpoint. The log and the [observer](Self::observed) report when an outage begins. Credentials that cannot be loaded or
+    /// are rejected are outages too, and so are a rejected signature and a client's runtime that does not run. Credentials that are still
+    /// being loaded are none. Throttling is an answer, and backing off is a part of waiting.
     ///
     /// # Panics
     ///

@@ -29,8 +29,8 @@ impl LeaseLock {
         }
     }
 
-    /// Takes the lease at once if it can be had, and waits for its turn otherwise, also if the try met what a wait puts up with. Each round but the last has found that another process
-    /// was granted a lease under this name, or that the hold was lost before it became one.
+    /// Takes the lease at once if it can be had, and waits for its turn otherwise, also if the try met what a wait puts up with. Each round but
+    /// the last has found that another process was granted a lease under this name, or that the hold was lost before it became one.
     pub(super) async fn take_in_turn(
         &self,
         id: &str,

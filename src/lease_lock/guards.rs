@@ -26,15 +26,15 @@ impl LockGuard {
     /// the ticket of the lease. A name that another lease of this lock has makes it open which of the two is found by it.
     ///
     /// A transaction with a [check](Self::check_item), or a write of [data](Self::set_data), that had no answer before may still be applied
-    /// under the lease. A [safety margin](crate::LockClientBuilder::safety_margin) does not apply to the lease. The [place id](Self::place_id) of the
-    /// guard does not end it: [`give_up`](crate::LockClient::give_up) leaves it alone.
+    /// under the lease. A [safety margin](crate::LockClientBuilder::safety_margin) does not apply to the lease. The
+    /// [place id](Self::place_id) of the guard does not end it: [`give_up`](crate::LockClient::give_up) leaves it alone.
     ///
     /// # Errors
     ///
     /// [`Error::Lost`] if the hold was lost before. [`Error::Refused`] where answers have no `Date`: no clock could tell when the lease
-    /// ends. [`Error::Invalid`] for a name or a time that [`LeaseLock::acquire`](crate::LeaseLock::acquire) refuses. The guard is gone with each of these errors, and what it had is given back in the
-    /// background. [`Error::Unavailable`] if the request had no answer before the client's own lease ended. The name may have the lock then,
-    /// until the lease ends or a process finds and releases it.
+    /// ends. [`Error::Invalid`] for a name or a time that [`LeaseLock::acquire`](crate::LeaseLock::acquire) refuses. The guard is gone with
+    /// each of these errors, and what it had is given back in the background. [`Error::Unavailable`] if the request had no answer before the
+    /// client's own lease ended. The name may have the lock then, until the lease ends or a process finds and releases it.
     ///
     /// # Cancel safety
     ///

@@ -59,8 +59,8 @@ impl FairLock {
     /// # Limitations
     ///
     /// A guard that is dropped is released in the background. If the process ends before that renewal is sent, only the lease that it had
-    /// keeps the lock. A process that crashes while it works keeps the lock for its lease, and not for `least`. A grant that no
-    /// caller takes is given back at once. A call with a minimum joins no batch with other callers of this client: see [`acquire`](Self::acquire).
+    /// keeps the lock. A process that crashes while it works keeps the lock for its lease, and not for `least`. A grant that no caller takes is
+    /// given back at once. A call with a minimum joins no batch with other callers of this client: see [`acquire`](Self::acquire).
     ///
     /// # Errors
     ///

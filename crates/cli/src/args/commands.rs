@@ -60,7 +60,8 @@ pub(crate) struct Claim {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) min_hold: Option<Duration>,
 
-    /// Lose the lock this long before its lease ends, so that what was sent last has time to arrive: for resources that compare no fencing tokens
+    /// Lose the lock this long before its lease ends, so that what was sent last has time to arrive: for resources that compare no fencing
+    /// tokens
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) safety_margin: Option<Duration>,
 

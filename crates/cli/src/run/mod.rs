@@ -89,6 +89,10 @@ impl Ended {
 /// Checks the options, and returns the time between SIGTERM and SIGKILL.
 fn check(options: &Run) -> Result<Duration, Failure> {
     let (lease, shortest) = (options.claim.believed(), options.claim.shortest_hold());
+    let named = match options.claim.safety_margin {
+        None => "--lease",
+        Some(_) => "--lease less --safety-margin",
+    };
     if options.claim.also.len() >= MOST_LOCKS {
         return Err(Failure::misuse(format!(
             "--also names too many locks: a command holds at most {MOST_LOCKS}"
@@ -97,7 +101,7 @@ fn check(options: &Run) -> Result<Duration, Failure> {
     let kill_after = options.kill_after.unwrap_or(shortest / 6);
     if lease < MIN_LEASE {
         return Err(Failure::misuse(format!(
-            "--lease {lease:?} is too short to end a command in: at least {MIN_LEASE:?}"
+            "{named} {lease:?} is too short to end a command in: at least {MIN_LEASE:?}"
         )));
     }
     if shortest < MIN_LEASE {
@@ -112,7 +116,7 @@ fn check(options: &Run) -> Result<Duration, Failure> {
     }
     if kill_after > lease / 3 {
         return Err(Failure::misuse(format!(
-            "--kill-after {kill_after:?} must be at most a third of --lease {lease:?}: renewals have the rest"
+            "--kill-after {kill_after:?} must be at most a third of {named} {lease:?}: renewals have the rest"
         )));
     }
     Ok(kill_after)

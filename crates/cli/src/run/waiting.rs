@@ -1,5 +1,5 @@
-//! What a command prints while it waits for its turn: its position in the queue, the expected wait, and who holds the lock. At a terminal it draws
-//! a progress line; elsewhere it prints lines. In both cases it reports what else keeps the command from its turn.
+//! What a command prints while it waits for its turn: its position in the queue, the expected wait, and who holds the lock. At a terminal it
+//! draws a progress line; elsewhere it prints lines. In both cases it reports what else keeps the command from its turn.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
