@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Clock;
 use crate::error::Invalid;
 use crate::name;
-use crate::random_source::RandomSource;
 use crate::reserved;
+use crate::runtime::clock::Clock;
+use crate::runtime::random_source::RandomSource;
 use fairlock_protocol::lease;
 use fairlock_protocol::problem::OF_A_FAIR_LOCK;
 

@@ -6,16 +6,16 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::clock::Clock;
 use crate::config::Config;
 use crate::error::{Error, Holder, LockLost, LossReason};
 use crate::hold_bounds::HoldBounds;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
+use crate::runtime::clock::Clock;
+use crate::runtime::watched::Watched;
 use crate::state::{LockData, YieldRequest, system_time};
 use crate::store::{Attempt, Failure};
 use crate::telemetry::HoldTelemetry;
-use crate::watched::Watched;
 use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
 use fairlock_protocol::item::{At, Footing, ItemHold, LockItem, Notice, Written};
 use fairlock_protocol::lease::{self, RenewalHistory};

@@ -128,27 +128,21 @@
 //! - Reviewers: `docs/safety.md`, `docs/protocol.md`, `docs/testing.md`, `docs/performance.md`.
 
 mod acquire;
-mod admin;
-mod background;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod client;
 mod client_state;
-mod clock;
 mod config;
 mod counter;
 mod data;
-mod delete;
 mod error;
 mod events;
 mod exit;
-mod fencing;
 mod guard;
 mod heartbeat;
 mod hold;
 mod hold_bounds;
-mod inspect;
-mod intervene;
+mod items;
 mod leader;
 mod lease_lock;
 mod lock;
@@ -157,34 +151,27 @@ mod multi_lock;
 mod name;
 mod notify;
 mod offer;
+mod operator;
 mod place_id;
 mod queue;
-mod random_source;
 mod reclaim;
 mod reserved;
-mod resize;
 mod run;
+mod runtime;
 mod scope;
 mod semaphore;
 mod size;
 mod snapshot;
 mod state;
-mod state_reader;
 mod store;
 mod sweep;
-mod table;
 mod telemetry;
-mod versioned_table;
 mod wait;
 mod waiter;
-mod watch;
-mod watched;
 
 pub use client::{HeldLocks, LockClient, LockClientBuilder, ShutdownReport, Unfinished};
-pub use clock::Clock;
 #[doc(hidden)]
 pub use config::Testing;
-pub use delete::DeleteOutcome;
 pub use error::{Closed, Error, Holder, Invalid, ItemProblem, LockLost, LossReason};
 pub use events::HoldEvent;
 #[cfg(feature = "embedded")]
@@ -192,9 +179,11 @@ pub use events::HoldEvent;
 pub use fairlock_embedded as embedded;
 pub use fairlock_protocol::numeral::ParseTicketError;
 pub use fairlock_protocol::ticket::Ticket;
-pub use fencing::{Fence, FenceParts, Fenceable};
 pub use guard::LockGuard;
-pub use intervene::BreakOutcome;
+pub use items::{
+    Change, Fence, FenceParts, Fenceable, Item, UpdateError, UpdateOutcome, Version,
+    VersionedTable, VersionedTableBuilder,
+};
 pub use leader::{Candidate, LeadershipEvent, ResignHandle};
 pub use lease_lock::{Lease, LeaseLock};
 pub use lock::FairLock;
@@ -202,21 +191,17 @@ pub use multi_lock::{LockClaim, MultiLock, MultiLockGuard};
 #[cfg(feature = "udp")]
 pub use notify::UdpNotifier;
 pub use notify::{NotificationCounts, Notifier};
+pub use operator::{BreakOutcome, DeleteOutcome, Finding, ResizeOutcome, Severity, TableReport};
 pub use place_id::PlaceId;
-pub use random_source::RandomSource;
-pub use resize::ResizeOutcome;
 pub use run::RunOutcome;
+pub use runtime::{Clock, RandomSource};
 pub use semaphore::Semaphore;
 pub use state::{
     LockData, LockState, Outage, OutageKind, Participant, Stage, Waiting, YieldRequest,
 };
 pub use sweep::{IdleLocks, SweepReport, TableSweepReport};
-pub use table::{Finding, Severity, TableReport};
 #[cfg(feature = "metrics")]
 pub use telemetry::metric_buckets;
-pub use versioned_table::{
-    Change, Item, UpdateError, UpdateOutcome, Version, VersionedTable, VersionedTableBuilder,
-};
 pub use wait::RecordWait;
 
 /// Compiles the example of that page.

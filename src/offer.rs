@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::clock::Clock;
+use crate::runtime::clock::Clock;
 
 /// What is offered, and notes that no caller came to work under it.
 pub(crate) trait Unused {

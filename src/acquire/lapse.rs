@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::Acquisition;
 use super::turns::{Done, tell};
-use crate::background::Task;
 use crate::client_state::{GiveBack, outcome};
 use crate::hold::{Departure, Hold};
 use crate::lock_item_writer::Ended;
+use crate::runtime::background::Task;
 use fairlock_protocol::moment::Moment;
 
 impl Acquisition {

@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 use futures::FutureExt;
 use futures::future::join_all;
 
-use crate::background::Task;
 use crate::client_state::{ClientInner, Departure};
 use crate::name::LockName;
+use crate::runtime::background::Task;
 
 type Leaves = Pin<Box<dyn Future<Output = ()> + Send>>;
 

@@ -15,7 +15,6 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::background::{Listed, Open};
 use crate::client_state::{
     Batch, Claim, ClientInner, Departure, DoorwayTurn, Refused, WaitEstimate,
 };
@@ -23,6 +22,7 @@ use crate::error::LossReason;
 use crate::hold::Hold;
 use crate::lock_item_writer::LockItemWriter;
 use crate::name::LockName;
+use crate::runtime::background::{Listed, Open};
 use crate::state;
 use crate::store::{Attempt, RetryPolicy, Store};
 use fairlock_protocol::doorway::{Seen, Sight};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Acquisition;
-use crate::background::Task;
 use crate::client_state::{Departure, Membership, Refused, WaitEstimate};
 use crate::exit::Exit;
 use crate::hold::{self, Hold};
 use crate::lock_item_writer::Taken;
+use crate::runtime::background::Task;
 use crate::store::Attempt;
 use crate::telemetry;
 use crate::waiter::{Notified, Waiter};

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::Acquisition;
 use super::turns::{Done, tell};
-use crate::background::Task;
 use crate::client_state::{GiveBack, outcome};
 use crate::hold::Hold;
 use crate::hold_bounds;
 use crate::lock_item_writer::Ended;
+use crate::runtime::background::Task;
 use crate::store::{Failure, LeaseTerm, Timed, Write};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::LockItem;

@@ -5,13 +5,13 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use super::Acquisition;
-use crate::background::Task;
 use crate::client_state::{ClientInner, GiveBack, GivenBack, Holding, Refused, alone};
 use crate::error::LossReason;
 use crate::heartbeat;
 use crate::hold::{Hold, HoldStatus};
 use crate::lock_item_writer::Ended;
 use crate::offer::{self, Offer};
+use crate::runtime::background::Task;
 use crate::store::Failure;
 use crate::telemetry::ReleaseOutcome;
 use fairlock_protocol::item::LockItem;

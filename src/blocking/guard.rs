@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::thread::ClientThread;
 use crate::error::{Error, LockLost, LossReason};
-use crate::fencing::Fence;
 use crate::guard;
+use crate::items::Fence;
 use crate::lease_lock::Lease;
 use crate::run::RunOutcome;
 use crate::state::LockData;

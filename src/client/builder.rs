@@ -6,15 +6,15 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::acquire;
-use crate::background::Apart;
 use crate::client_state::{ClientHandle, ClientInner};
-use crate::clock::Clock;
 #[cfg(feature = "metrics")]
 use crate::config::LockLabel;
 use crate::config::{Config, Names, Settings, Testing};
 use crate::error::{Error, Invalid};
 use crate::notify::{Notifications, Notifier};
-use crate::random_source::RandomSource;
+use crate::runtime::background::Apart;
+use crate::runtime::clock::Clock;
+use crate::runtime::random_source::RandomSource;
 use crate::store::Store;
 #[cfg(feature = "metrics")]
 use crate::telemetry;

@@ -5,7 +5,6 @@ mod builder;
 use std::fmt;
 use std::time::Duration;
 
-use crate::background::{Job, Task};
 use crate::client_state::ClientHandle;
 use crate::config::SHARERS;
 use crate::error::{Error, Invalid};
@@ -14,6 +13,7 @@ use crate::lock::FairLock;
 use crate::name::LockName;
 use crate::notify::NotificationCounts;
 use crate::place_id::PlaceId;
+use crate::runtime::background::{Job, Task};
 use crate::semaphore::{MAX_PERMITS, Semaphore};
 use fairlock_protocol::ticket::Ticket;
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::{Batch, ClientHandle, ClientInner};
-use crate::background::{Listed, Task};
 use crate::hold::Hold;
 use crate::lock_item_writer::Ended;
 use crate::offer::Unused;
+use crate::runtime::background::{Listed, Task};
 use crate::store::{Failure, LeaseTerm};
 use fairlock_protocol::moment::Moment;
 

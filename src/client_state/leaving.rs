@@ -9,11 +9,11 @@ use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use super::{ClientInner, job};
-use crate::background::Task;
 use crate::exit::Exit;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::reclaim;
+use crate::runtime::background::Task;
 use crate::store::{Attempt, Failure, RetryPolicy};
 use fairlock_protocol::item::{Footing, LockItem};
 use fairlock_protocol::place::{Act, Place};

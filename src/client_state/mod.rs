@@ -24,13 +24,13 @@ use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::background::{Background, Job, Listed, Open, Task};
 use crate::error::Error;
 use crate::hold::Hold;
 use crate::lock_item_writer::{Ended, LockItemWriter};
 use crate::name::LockName;
 use crate::notify::Notifications;
 use crate::offer::{Offer, Unused};
+use crate::runtime::background::{Background, Job, Listed, Open, Task};
 use crate::store::{Attempt, Failure, RetryPolicy, Store};
 use crate::telemetry::ReleaseOutcome;
 use fairlock_protocol::entry::Nonce;

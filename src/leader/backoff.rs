@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::random_source::RandomSource;
+use crate::runtime::random_source::RandomSource;
 
 /// A term that ends sooner is short: its requests take longer than its work.
 const SHORT_TERM: Duration = Duration::from_millis(100);

@@ -12,15 +12,15 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 
-use crate::clock::Clock;
 use crate::error::{Error, LockLost, LossReason};
 use crate::guard::LockGuard;
 use crate::hold::HoldStatus;
 use crate::lock::FairLock;
 use crate::run::while_held;
+use crate::runtime::clock::Clock;
+use crate::runtime::watched::Watched;
 use crate::state::{Outage, OutageKind};
 use crate::wait::RecordWait;
-use crate::watched::Watched;
 use fairlock_protocol::ticket::Ticket;
 
 use backoff::Rests;

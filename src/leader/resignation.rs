@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::clock::Clock;
-use crate::watched::Watched;
+use crate::runtime::clock::Clock;
+use crate::runtime::watched::Watched;
 use fairlock_protocol::moment::Moment;
 
 /// How often the candidate was told to resign, and when last.

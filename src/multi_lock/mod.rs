@@ -16,7 +16,6 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::background::Task;
 use crate::client::LockClient;
 use crate::client_state::{ClientHandle, STANDSTILL};
 use crate::error::{Closed, Error, Invalid, LockLost};
@@ -25,6 +24,7 @@ use crate::hold;
 use crate::lock::FairLock;
 use crate::offer::{self, Granted};
 use crate::run::{self, HoldHandle, RunOutcome};
+use crate::runtime::background::Task;
 use crate::state::Waiting;
 use crate::wait::RecordWait;
 use fairlock_protocol::moment::Moment;

@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
 use crate::config::unusable;
 use crate::error::Invalid;
+use crate::runtime::clock::Clock;
 use crate::telemetry::{self, Notice};
 use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::notification::{Kind, Notification, PlaceKey, is_address};

@@ -21,7 +21,7 @@ use aws_smithy_runtime_api::client::interceptors::context::{Input, Output};
 use aws_smithy_types::config_bag::{Storable, StoreReplace};
 
 use super::exchange;
-use crate::clock::Clock;
+use crate::runtime::clock::Clock;
 use crate::telemetry::Capacity;
 use fairlock_protocol::moment::Moment;
 

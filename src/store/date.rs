@@ -22,8 +22,8 @@ use aws_smithy_types::DateTime;
 use aws_smithy_types::config_bag::{Storable, StoreReplace};
 use aws_smithy_types::date_time::Format;
 
-use crate::clock::Clock;
 use crate::config::DATE_GRAIN;
+use crate::runtime::clock::Clock;
 use fairlock_protocol::date_history::{DateHistory, Heard, Here, Seen};
 use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::moment::Moment;

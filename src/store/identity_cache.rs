@@ -15,8 +15,8 @@ use aws_smithy_runtime_api::client::identity::{
 use futures::FutureExt;
 use tokio::sync::Notify;
 
-use crate::background::Apart;
-use crate::clock::Clock;
+use crate::runtime::background::Apart;
+use crate::runtime::clock::Clock;
 use crate::state::system_time;
 use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::moment::Moment;

@@ -39,10 +39,10 @@ use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use crate::background::Apart;
 use crate::config::Config;
 use crate::error::{ItemProblem, Source};
 use crate::name::LockName;
+use crate::runtime::background::Apart;
 use fairlock_protocol::entry::{Entry, ServerTime, Unknown};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;

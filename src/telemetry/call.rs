@@ -7,10 +7,10 @@ use tracing::field::Empty;
 
 #[cfg(feature = "metrics")]
 use super::{Label, counts};
-use crate::clock::Clock;
 use crate::config::Config;
 use crate::error::Error;
 use crate::name::LockName;
+use crate::runtime::clock::Clock;
 use crate::wait::RecordWait;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;

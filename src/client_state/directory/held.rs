@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use super::Directory;
-use crate::background::{Listed, Task};
 use crate::client_state::Batch;
 use crate::hold::Hold;
 use crate::name::LockName;
+use crate::runtime::background::{Listed, Task};
 use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::stagger::Stagger;
 use fairlock_protocol::ticket::Ticket;

@@ -1,0 +1,231 @@
+//! The settings of a versioned table.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+
+use crate::config::{self, Config, Settings};
+use crate::error::{Error, Invalid};
+use crate::runtime::background::Apart;
+use crate::runtime::clock::Clock;
+use crate::runtime::random_source::RandomSource;
+use crate::store::Store;
+
+use super::revision::Attributes;
+use super::{Inner, VersionedTable};
+
+/// A longer time-out for one request is a mistake of units.
+const MAX_REQUEST: Duration = Duration::from_secs(3600);
+const MILLISECOND: Duration = Duration::from_millis(1);
+/// DynamoDB's limit for names of attributes that indexes may have.
+const MAX_NAME: usize = 255;
+
+/// Settings of a [`VersionedTable`]. [`build`](Self::build) checks them and sends nothing.
+///
+/// # Examples
+///
+/// ```
+/// # fn build(dynamodb: aws_sdk_dynamodb::Client) -> Result<(), fairlock::Error> {
+/// use fairlock::VersionedTable;
+///
+/// let accounts = VersionedTable::builder(dynamodb, "accounts").version_attribute("Version").build()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct VersionedTableBuilder {
+    dynamodb: Client,
+    table: String,
+    version: String,
+    writes: Option<String>,
+    attempts: usize,
+    within: Duration,
+    request_timeout: Duration,
+    clock: Clock,
+    random_source: RandomSource,
+}
+
+impl VersionedTableBuilder {
+    pub(super) fn new(dynamodb: Client, table: String) -> Self {
+        VersionedTableBuilder {
+            dynamodb,
+            table,
+            version: "version".into(),
+            writes: None,
+            attempts: 16,
+            within: Duration::from_secs(30),
+            request_timeout: Duration::from_secs(2),
+            clock: Clock::system(),
+            random_source: RandomSource::system(),
+        }
+    }
+
+    /// Sets the attribute that holds an item's version, a number. Default: `version`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::VersionedTableBuilder) -> fairlock::VersionedTableBuilder {
+    /// builder.version_attribute("rev")
+    /// # }
+    /// ```
+    pub fn version_attribute(mut self, name: impl Into<String>) -> Self {
+        self.version = name.into();
+        self
+    }
+
+    /// Sets the attribute that holds the ids of an item's newest writes, a map. Default: the version attribute's name and
+    /// `_writes`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::VersionedTableBuilder) -> fairlock::VersionedTableBuilder {
+    /// builder.writes_attribute("w")
+    /// # }
+    /// ```
+    pub fn writes_attribute(mut self, name: impl Into<String>) -> Self {
+        self.writes = Some(name.into());
+        self
+    }
+
+    /// Limits how often an update reads the item and decides on its change, before it fails because others won each time.
+    /// Default: 16.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::VersionedTableBuilder) -> fairlock::VersionedTableBuilder {
+    /// builder.max_attempts(3)
+    /// # }
+    /// ```
+    pub fn max_attempts(mut self, attempts: usize) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
+    /// Limits the time of an update in all; the call may take one request time-out more. Default: 30 s.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::VersionedTableBuilder) -> fairlock::VersionedTableBuilder {
+    /// builder.timeout(std::time::Duration::from_secs(5))
+    /// # }
+    /// ```
+    pub fn timeout(mut self, within: Duration) -> Self {
+        self.within = within;
+        self
+    }
+
+    /// Sets how long one request may take before it is sent again. Default: 2 s.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::VersionedTableBuilder) -> fairlock::VersionedTableBuilder {
+    /// builder.request_timeout(std::time::Duration::from_millis(500))
+    /// # }
+    /// ```
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.request_timeout = timeout;
+        self
+    }
+
+    /// Sets where the time comes from; for tests.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::VersionedTableBuilder, clock: fairlock::Clock) -> fairlock::VersionedTableBuilder {
+    /// builder.clock(clock)
+    /// # }
+    /// ```
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Sets where ids of writes and the jitter of pauses come from; for tests.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::VersionedTableBuilder) -> fairlock::VersionedTableBuilder {
+    /// builder.random_source(fairlock::RandomSource::seeded(7))
+    /// # }
+    /// ```
+    pub fn random_source(mut self, random_source: RandomSource) -> Self {
+        self.random_source = random_source;
+        self
+    }
+
+    /// Checks the settings and builds the table.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for an unusable name of the table or an attribute, the same name twice, no attempt at all, or a
+    /// time-out below a millisecond or above an hour.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn build(builder: fairlock::VersionedTableBuilder) -> Result<fairlock::VersionedTable, fairlock::Error> {
+    /// builder.build()
+    /// # }
+    /// ```
+    pub fn build(self) -> Result<VersionedTable, Error> {
+        let attributes = self.attributes()?;
+        self.check()?;
+        let defaults = Settings::default();
+        let config = Config::try_from(Settings {
+            table: self.table,
+            // Nothing is leased here: the lease only bounds time-outs and the pauses between requests.
+            lease: defaults.lease.max(self.request_timeout.saturating_mul(6)),
+            request_timeout: Some(self.request_timeout),
+            clock: self.clock,
+            random_source: self.random_source,
+            ..defaults
+        })?;
+        let inner = Inner {
+            store: Store::new(&self.dynamodb, config, Apart(None)),
+            attributes,
+            attempts: self.attempts,
+            within: self.within,
+        };
+        Ok(VersionedTable {
+            inner: Arc::new(inner),
+            fence: None,
+        })
+    }
+
+    fn attributes(&self) -> Result<Attributes, Invalid> {
+        let version = self.version.clone();
+        let named = self.writes.clone();
+        let writes = named.unwrap_or_else(|| format!("{version}_writes"));
+        let rule = "must be an attribute name of 1 to 255 bytes";
+        config::text("version attribute", &version, MAX_NAME, rule)?;
+        config::text("attribute of writes", &writes, MAX_NAME, rule)?;
+        if version == writes {
+            let rule = "must not be the version attribute too";
+            return Err(config::unusable("attribute of writes", &writes, rule));
+        }
+        Ok(Attributes { version, writes })
+    }
+
+    fn check(&self) -> Result<(), Invalid> {
+        if self.attempts == 0 {
+            return Err(Invalid::Range {
+                setting: "attempts",
+                value: 0,
+                least: 1,
+                most: usize::MAX,
+            });
+        }
+        let (setting, timeout) = ("request time-out", self.request_timeout);
+        config::at_least(setting, timeout, "the timer's grain", MILLISECOND)?;
+        config::at_most(setting, timeout, "one hour", MAX_REQUEST)
+    }
+}

@@ -1,0 +1,312 @@
+//! What an operator does with a client: create, check and sweep its table.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{self, Stream, StreamExt};
+
+use crate::client::LockClient;
+use crate::client_state::ClientInner;
+use crate::error::{Closed, Error};
+use crate::lock::FairLock;
+use crate::operator::table::{self, CreateTableFluentBuilder, TableReport};
+use crate::store::Failure;
+use crate::sweep::{IdleLocks, Pass, SweepMemory, SweepReport, Sweeps, TableSweepReport, ToRemove};
+
+impl LockClient {
+    /// Creates the table with this client's key names, on demand. Waits until the table is active, and switches DynamoDB's own deletion (TTL)
+    /// on.
+    ///
+    /// An existing table with the right keys is left as it is, but TTL is switched on if it is off. So a service can call this at every
+    /// start, from several hosts at once. Nothing else ever creates a table. A call that was interrupted is completed by the next one. An
+    /// engine that does not know TTL gets a table without it, and a warning is logged.
+    ///
+    /// Takes some ten seconds on AWS, and at most five minutes. If TTL is still being switched on after a minute, which may take an hour,
+    /// that is left to DynamoDB. Needs permission for `CreateTable`, `DescribeTable`, `UpdateTimeToLive` and `DescribeTimeToLive`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops the waiting. A table that DynamoDB was asked for is made all the same. Call this again to have the rest
+    /// done.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if the call is not permitted, if what answers is not DynamoDB, or if the existing table is another. In the last case its source is a
+    /// [`Finding`](crate::Finding) that says what was found and what is needed. [`Error::Unavailable`] if it is not done within the time.
+    /// [`Error::ShutDown`] if the client is shut down.
+    ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which count its time-outs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use fairlock::{LockClient, embedded::Engine};
+    ///
+    /// let locks = LockClient::builder(Engine::memory()?.client()).table("locks").build()?;
+    /// locks.create_table().await?;
+    /// assert!(locks.check_table().await?.is_usable());
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    pub async fn create_table(&self) -> Result<(), Error> {
+        self.create_table_with(|request| request).await
+    }
+
+    /// Creates the table as [`create_table`](Self::create_table) does, with what `extend` adds to the request: throughput, tags, deletion
+    /// protection, a key. The name of the table and its keys stay the client's. A table that exists is left as it is.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`create_table`](Self::create_table).
+    ///
+    /// # Errors
+    ///
+    /// As [`create_table`](Self::create_table). [`Error::Refused`] also if DynamoDB refuses what was added.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use fairlock::{LockClient, embedded::Engine};
+    /// use aws_sdk_dynamodb::types::Tag;
+    ///
+    /// # let locks = LockClient::builder(Engine::memory()?.client()).table("locks").build()?;
+    /// let team = Tag::builder().key("team").value("payments").build()?;
+    /// locks
+    ///     .create_table_with(|request| request.deletion_protection_enabled(true).tags(team.clone()))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    pub async fn create_table_with(
+        &self,
+        extend: impl Fn(CreateTableFluentBuilder) -> CreateTableFluentBuilder + Send + Sync,
+    ) -> Result<(), Error> {
+        let stop = self.inner.closed.clone();
+        let created = table::create(&self.inner.store, &extend, stop);
+        self.inner.for_caller(created).await
+    }
+
+    /// Checks the table's keys, state, TTL and replicas, and tries every operation that fairlock uses. The trials change nothing: they are
+    /// on keys at which there is no item, with conditions that cannot hold. Each problem is a finding that says what to do about it. An
+    /// operation that is denied does not keep the others from being checked. The locks among the first 300 items of the table are looked
+    /// at too, for clients without a [notifier](crate::LockClientBuilder::notifier) beside clients that have one.
+    ///
+    /// The items tried are under the partition key `#fairlock-check`: a policy with `dynamodb:LeadingKeys` must permit it for this check.
+    /// Two things are not checked, because no request tells them: permission to create tables, and whether the table was restored from a
+    /// backup. A restore brings old tickets back.
+    ///
+    /// Costs about ten requests, and the read units of those items: some forty at most.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if DynamoDB does not answer. [`Error::Refused`] if it does not know this caller's credentials, or if what
+    /// answers is not DynamoDB. [`Error::ShutDown`] if the client is shut down. A problem of the table is no error but a finding.
+    ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which count its time-outs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use fairlock::{Finding, LockClient, embedded::Engine};
+    ///
+    /// let locks = LockClient::builder(Engine::memory()?.client()).table("locks").build()?;
+    /// let report = locks.check_table().await?;
+    /// assert_eq!(report.findings, [Finding::NoTable]);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    pub async fn check_table(&self) -> Result<TableReport, Error> {
+        let policy = self.inner.policy_of_few(self.inner.closed.clone());
+        let report = table::check(&self.inner.store, &policy);
+        self.inner.for_caller(report).await
+    }
+
+    /// Sweeps every lock of this client's namespace once, each with [`FairLock::sweep`]. A failure at a lock is logged and counted, and does
+    /// not stop the sweep of the others.
+    ///
+    /// Nothing needs this where callers come for the lock and TTL is on. Callers clear their way themselves, and TTL deletes the rest within
+    /// days. Sweeps are for tables without TTL, and for tables that are to be kept tidy. Several at once are safe.
+    ///
+    /// # Idle locks
+    ///
+    /// With [`IdleLocks::Remove`] the item of an idle lock goes too. The lock must be free, with no open ticket and no row left, and the
+    /// idle retention must have passed since the last write. With the item goes the counter that fencing tokens come from.
+    ///
+    /// That is safe because a counter starts from the time in microseconds, and counts slower than time goes. A day later, which is the
+    /// least retention, a lock that comes back starts above every ticket that it ever gave. The clocks of hosts must agree to within that
+    /// time. The clocks of this host and of DynamoDB must both say that the time is past. The removal fails if any client has touched the
+    /// lock since it was seen.
+    ///
+    /// # Costs
+    ///
+    /// Reads the whole table with `Scan`, which is charged by its size, and each lock once more.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`FairLock::sweep`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] or [`Error::Refused`] if the table cannot be scanned. [`Error::ShutDown`] if the client is shut down.
+    ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which count its time-outs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn nightly(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
+    /// let table = locks.sweep_table(fairlock::IdleLocks::Remove).await?;
+    /// println!("{} locks: {}", table.locks, table.removed);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn sweep_table(&self, idle_locks: IdleLocks) -> Result<TableSweepReport, Error> {
+        let mut pass = Pass::new(Arc::clone(&self.inner), idle_locks);
+        self.inner.for_caller(pass.run()).await?;
+        match self.inner.closed.is_cancelled() {
+            true => Err(Error::ShutDown(Closed::ShutDown)),
+            false => Ok(pass.swept),
+        }
+    }
+
+    /// Streams what sweeps of the table do, each as [`sweep_table`](Self::sweep_table) does it: one now, and one after each pause of `every`,
+    /// a fifth more or less. Sweeps only while the stream is polled. The stream goes on after an error, and ends when the client is shut
+    /// down.
+    ///
+    /// A stream that goes on also times entries whose owners never wrote down DynamoDB's time. It removes such an entry when it has seen the
+    /// entry stand still for a lease.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`FairLock::sweep`]. A sweep whose future is dropped is not reported.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] if the time between two sweeps is below a second. The stream returns the errors of
+    /// [`sweep_table`](Self::sweep_table).
+    ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which measure its pauses.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn keep_tidy(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
+    /// use std::{pin::pin, time::Duration};
+    /// use fairlock::IdleLocks;
+    /// use futures::TryStreamExt;
+    ///
+    /// let mut sweeps = pin!(locks.sweeps(Duration::from_secs(600), IdleLocks::Remove)?);
+    /// while let Some(swept) = sweeps.try_next().await? {
+    ///     println!("{swept}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn sweeps(
+        &self,
+        every: Duration,
+        idle_locks: IdleLocks,
+    ) -> Result<impl Stream<Item = Result<TableSweepReport, Error>> + Send + use<>, Error> {
+        let sweeps = Sweeps::new(self.inner.clone(), every, idle_locks)?;
+        Ok(stream::unfold(sweeps, Sweeps::next).fuse())
+    }
+}
+
+impl FairLock {
+    /// Removes what has expired in this lock. Evicts an expired holder and expired successors. Voids the tickets of expired waiters, and
+    /// the tickets that never joined the queue. Deletes the rows of settled tickets. A live holder, successor or waiter is never touched:
+    /// each removal fails if what it removes has changed since it was seen.
+    ///
+    /// An entry has expired when its lease, and the allowance, have passed by DynamoDB's own clock. Nothing needs this where other callers
+    /// come for the lock, because they clear their way themselves. After the last release and a sweep, a lock is one item.
+    ///
+    /// Costs one request if there is nothing to do in a queue of some twenty waiters at the most. Each removal costs one or two. A pass is
+    /// bounded, and says if it left something.
+    ///
+    /// # Cancel safety
+    ///
+    /// Each removal is one write, so dropping the future leaves nothing half done.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`], [`Error::Refused`] or [`Error::InvalidItem`] if something could not be read or removed. Earlier removals
+    /// stay done. [`Error::ShutDown`] if the client is shut down.
+    ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which count its time-outs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use fairlock::{LockClient, embedded::Engine};
+    /// # let locks = LockClient::builder(Engine::memory()?.client()).build()?;
+    /// # locks.create_table().await?;
+    /// let lock = locks.fair_lock("account/42")?;
+    /// let guard = lock.try_acquire().await?;
+    /// assert!(lock.sweep().await?.is_nothing(), "who is alive is left alone");
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    pub async fn sweep(&self) -> Result<SweepReport, Error> {
+        let policy = self.inner.policy_of_few(self.inner.closed.clone());
+        let mut memory = SweepMemory::default();
+        let swept = self
+            .inner
+            .sweep(&self.name, &policy, &mut memory, ToRemove::None);
+        self.inner.for_caller(swept).await
+    }
+}
+
+impl ClientInner {
+    /// Does the work, and turns its failure into the error that a caller gets.
+    pub(crate) async fn for_caller<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Error> {
+        if self.closed.is_cancelled() {
+            return Err(Error::ShutDown(Closed::ShutDown));
+        }
+        let started = self.store.now();
+        work.await.map_err(|failure| {
+            if self.closed.is_cancelled() {
+                return Error::ShutDown(Closed::ShutDown);
+            }
+            let waited = self.store.now().since(started);
+            failure.into_error(&self.store.config().table, waited)
+        })
+    }
+}

@@ -1,0 +1,11 @@
+//! Pages, names and sources agree.
+
+mod api;
+mod examples;
+mod features;
+mod layering;
+mod links;
+mod migration;
+mod public_api;
+mod readme;
+mod words;

@@ -1,0 +1,4 @@
+//! What the caller's own items can rely on.
+
+mod fencing;
+mod optimistic;
