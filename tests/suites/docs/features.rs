@@ -89,6 +89,7 @@ fn declared() -> impl Iterator<Item = &'static str> {
 /// The modules that a source declares.
 fn modules(source: &str) -> impl Iterator<Item = &str> {
     let lines = source.lines();
+    let lines = lines.map(|line| line.trim_start_matches("pub(crate) "));
     lines.filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'))
 }
 

@@ -4,7 +4,7 @@ mod api;
 mod examples;
 mod features;
 mod layering;
-mod links;
+pub(crate) mod links;
 mod migration;
 mod public_api;
 mod readme;

@@ -2,4 +2,4 @@
 
 mod lease_lock;
 mod multi_lock;
-mod shared;
+pub(crate) mod shared;
