@@ -32,7 +32,7 @@ pub(crate) fn notified(
 
 /// A transport with connections of its own.
 pub(crate) fn https() -> SharedHttpClient {
-    let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
+    let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring));
     https.build_https()
 }
 

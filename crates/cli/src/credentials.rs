@@ -54,12 +54,10 @@ impl Source {
         };
         let mut loader = aws_config::defaults(BehaviorVersion::latest())
             .no_credentials()
+            .http_client(self.trust.http_client())
             .region(regions);
         if let Some(url) = &self.url {
             loader = loader.endpoint_url(url);
-        }
-        if let Some(client) = self.trust.http_client() {
-            loader = loader.http_client(client);
         }
         (loader.load().await, metadata)
     }
@@ -68,10 +66,7 @@ impl Source {
     fn base(&self) -> ProviderConfig {
         let base = ProviderConfig::without_region();
         let base = base.with_behavior_version(Some(BehaviorVersion::latest()));
-        match self.trust.http_client() {
-            Some(client) => base.with_http_client(client),
-            None => base,
-        }
+        base.with_http_client(self.trust.http_client())
     }
 
     /// Asks the providers of the SDK's default chain in its order, with more patience for the metadata service. The SDK's own chain would not

@@ -56,7 +56,10 @@ use std::fs::File;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, fmt, registry};
 
 use args::Command;
 use failure::Failure;
@@ -115,13 +118,19 @@ fn may_open_enough() -> Result<(), Failure> {
 
 /// Logs on standard error, if the environment asks for it by `RUST_LOG`.
 fn log() {
-    let asked = std::env::var("RUST_LOG").is_ok_and(|filter| !filter.is_empty());
-    if asked {
-        let log = tracing_subscriber::fmt().with_env_filter(EnvFilter::from_default_env());
-        let is_seen = std::io::stderr().is_terminal();
-        log.with_writer(|| stderr_thread::Log)
-            .with_ansi(is_seen)
-            .init();
+    let Some(asked) = environment::set("RUST_LOG") else {
+        return;
+    };
+    match asked.parse::<Targets>() {
+        Ok(targets) => {
+            let log = fmt::layer()
+                .with_writer(|| stderr_thread::Log)
+                .with_ansi(std::io::stderr().is_terminal());
+            registry().with(log.with_filter(targets)).init();
+        }
+        Err(error) => failure::say(&format!(
+            "nothing is logged: RUST_LOG={asked}: {error}: write it as `info` or `fairlock=debug,aws_smithy_runtime=warn`"
+        )),
     }
 }
 

@@ -14,14 +14,12 @@ use crate::failure::Failure;
 
 const BUNDLE: &str = "AWS_CA_BUNDLE";
 
-/// What is trusted.
+/// What is trusted, and the client that trusts it.
 #[derive(Clone, Debug)]
-pub(crate) enum Trust {
-    /// The system's certificates, as the SDK does.
-    System,
-    /// There are none, so no endpoint with https can be reached.
-    Nothing(SharedHttpClient),
-    Bundle(SharedHttpClient),
+pub(crate) struct Trust {
+    client: SharedHttpClient,
+    /// Where nothing is trusted, no endpoint with https can be reached.
+    trusts_nothing: bool,
 }
 
 impl Trust {
@@ -29,10 +27,11 @@ impl Trust {
         let Some(file) = set(BUNDLE) else {
             let is_empty = rustls_native_certs::load_native_certs().certs.is_empty();
             // The SDK asserts that there are some.
-            return Ok(match is_empty {
-                true => Trust::Nothing(client(TrustStore::empty())?),
-                false => Trust::System,
-            });
+            let store = match is_empty {
+                true => TrustStore::empty(),
+                false => TrustStore::default(),
+            };
+            return Trust::of(store, is_empty);
         };
         let unusable =
             |why: String| Failure::unavailable(format!("{file}, given by {BUNDLE}: {why}"));
@@ -47,25 +46,27 @@ impl Trust {
         }
         match roots.is_empty() {
             true => Err(unusable("it has no certificate".to_owned())),
-            false => Ok(Trust::Bundle(client(
-                TrustStore::empty().with_pem_certificate(bytes),
-            )?)),
+            false => Trust::of(TrustStore::empty().with_pem_certificate(bytes), false),
         }
     }
 
-    /// The client to use in place of the SDK's own.
-    pub(crate) fn http_client(&self) -> Option<SharedHttpClient> {
-        match self {
-            Trust::System => None,
-            Trust::Nothing(client) | Trust::Bundle(client) => Some(client.clone()),
-        }
+    fn of(store: TrustStore, trusts_nothing: bool) -> Result<Trust, Failure> {
+        Ok(Trust {
+            client: client(store)?,
+            trusts_nothing,
+        })
+    }
+
+    /// The client for all requests.
+    pub(crate) fn http_client(&self) -> SharedHttpClient {
+        self.client.clone()
     }
 
     /// Fails where no certificate can be trusted.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        match self {
-            Trust::System | Trust::Bundle(_) => Ok(()),
-            Trust::Nothing(_) => Err(Failure::unavailable(format!(
+        match self.trusts_nothing {
+            false => Ok(()),
+            true => Err(Failure::unavailable(format!(
                 "this system has no CA certificates, so nothing with https can be trusted: install its package `ca-certificates`, or name \
                  a file of certificates in {BUNDLE} or SSL_CERT_FILE"
             ))),
@@ -73,14 +74,14 @@ impl Trust {
     }
 }
 
-/// A client as the SDK's own, but for what it trusts.
+/// A client that trusts what is in the store.
 fn client(store: TrustStore) -> Result<SharedHttpClient, Failure> {
     let context = TlsContext::builder().with_trust_store(store).build();
     let context = context.map_err(|error| Failure::internal(error.to_string()))?;
     Ok(
         Builder::new().build_with_connector_fn(move |settings, components| {
             let mut connector = ConnectorBuilder::default()
-                .tls_provider(Provider::Rustls(CryptoMode::AwsLc))
+                .tls_provider(Provider::Rustls(CryptoMode::Ring))
                 .tls_context(context.clone());
             connector.set_connector_settings(settings.cloned());
             connector.set_sleep_impl(components.and_then(|it| it.sleep_impl()));

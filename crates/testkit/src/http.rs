@@ -35,7 +35,7 @@ pub fn say(words: &str) {
 
 /// A network to that engine, over HTTP or HTTPS.
 pub fn network() -> Network {
-    let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
+    let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring));
     Network::over(https.build_https())
 }
 

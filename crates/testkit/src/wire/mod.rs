@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 /// What connections are made of.
@@ -62,7 +62,7 @@ impl Wire {
             .build()
             .unwrap();
         let transport = Builder::new()
-            .tls_provider(Provider::Rustls(CryptoMode::AwsLc))
+            .tls_provider(Provider::Rustls(CryptoMode::Ring))
             .tls_context(context)
             .build_https();
         Sides {
@@ -79,7 +79,7 @@ fn certified() -> CertifiedKey<rcgen::KeyPair> {
 
 fn acceptor(certified: &CertifiedKey<rcgen::KeyPair>) -> TlsAcceptor {
     let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()

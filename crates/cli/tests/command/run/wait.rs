@@ -268,6 +268,8 @@ fn the_librarys_log_is_on_standard_error_if_it_is_asked_for() {
     };
     assert_eq!(logged(""), "");
     assert_eq!(logged("fairlock=warn"), "");
+    let refused = logged("fairlock=loud");
+    assert!(refused.contains("RUST_LOG=fairlock=loud"), "{refused}");
     let told = logged("fairlock=debug");
     assert!(
         told.contains("granted") && told.contains("released"),
