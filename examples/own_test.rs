@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use fairlock::embedded::{Engine, Faults, Latency, Network};
-use fairlock::{Clock, LockClient, LockGuard, RandomSource, RecordWait, Ticket};
+use fairlock::{Clock, LockClient, LockGuard, RecordWait, Ticket};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let host = |seed| {
         let network = Network::to(&engine).seeded(seed);
         let locks = LockClient::builder(network.client()).clock(clock.clone());
-        let locks = locks.random_source(RandomSource::seeded(seed)).build()?;
+        let locks = locks.seeded(seed).build()?;
         Ok::<_, fairlock::Error>((network, locks))
     };
     let hosts = [host(1)?, host(2)?, host(3)?];

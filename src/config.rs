@@ -33,7 +33,7 @@ pub(crate) struct Settings {
     pub(crate) random_source: RandomSource,
 }
 
-/// What tests change. Each has a value that suits every user.
+/// What tests change, and the command. Each has a value that suits every user.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "not for users")]
@@ -46,6 +46,9 @@ pub struct Testing {
     pub poll_interval: Option<(Duration, Duration)>,
     /// How long a call that waits goes on while nothing is answered.
     pub outage_timeout: Option<Duration>,
+    /// Whether calls read the lock first, while no answer has told the time: then the first write of a process has a date. The command
+    /// does so, each of whose processes asks once.
+    pub reads_first: bool,
 }
 
 /// The function that makes the label `lock` of a lock's metrics.
@@ -137,6 +140,7 @@ pub(crate) struct Config {
     pub(crate) request_timeout: Duration,
     /// How long a call that waits goes on without answers.
     pub(crate) outage_timeout: Option<Duration>,
+    pub(crate) reads_first: bool,
     #[cfg(feature = "metrics")]
     pub(crate) lock_label: Option<LockLabel>,
     pub(crate) clock: Clock,
@@ -212,6 +216,7 @@ impl TryFrom<Settings> for Config {
             max_poll_interval,
             request_timeout,
             outage_timeout: said.testing.outage_timeout,
+            reads_first: said.testing.reads_first,
             #[cfg(feature = "metrics")]
             lock_label: said.lock_label,
             clock: said.clock,
@@ -264,11 +269,8 @@ impl Config {
                 "must be an attribute name of 1 to 255 bytes",
             )?;
             if reserved::is_reserved(value) {
-                return Err(unusable(
-                    setting,
-                    value,
-                    "is an attribute that fairlock itself uses",
-                ));
+                let rule = "is an attribute that fairlock itself uses";
+                return Err(Invalid::text(setting, value, rule));
             }
         }
         let different = [
@@ -295,7 +297,7 @@ impl Config {
             .into_iter()
             .find(|(_, value, other, _)| value == other);
         same.map_or(Ok(()), |(setting, value, _, rule)| {
-            Err(unusable(setting, value, rule))
+            Err(Invalid::text(setting, value, rule))
         })
     }
 
@@ -322,12 +324,7 @@ impl Config {
         if believed < needed {
             let (setting, value) = ("lease less its 2 % margin", believed);
             let bound = "a heartbeat and two request time-outs";
-            return Err(Invalid::TooShort {
-                setting,
-                value,
-                bound,
-                bound_value: needed,
-            });
+            return Err(Invalid::too_short(setting, value, bound, needed));
         }
         at_most(
             "idle retention",
@@ -373,7 +370,7 @@ fn check_table(table: &str) -> Result<(), Invalid> {
     if is_name || is_arn {
         Ok(())
     } else {
-        Err(unusable("table", table, rule))
+        Err(Invalid::text("table", table, rule))
     }
 }
 
@@ -381,12 +378,9 @@ fn slots(setting: &'static str, value: usize, most: usize) -> Result<(), Invalid
     if (1..=most).contains(&value) {
         return Ok(());
     }
-    Err(Invalid::Range {
-        setting,
-        value,
-        least: 1,
-        most,
-    })
+    Err(Invalid::new(format!(
+        "{setting} is {value} and must be 1 to {most}"
+    )))
 }
 
 pub(crate) fn text(
@@ -396,17 +390,9 @@ pub(crate) fn text(
     rule: &'static str,
 ) -> Result<(), Invalid> {
     if value.is_empty() || value.len() > limit {
-        Err(unusable(setting, value, rule))
+        Err(Invalid::text(setting, value, rule))
     } else {
         Ok(())
-    }
-}
-
-pub(crate) fn unusable(setting: &'static str, value: &str, rule: &'static str) -> Invalid {
-    Invalid::Text {
-        setting,
-        value: value.to_owned(),
-        rule,
     }
 }
 
@@ -417,12 +403,7 @@ pub(crate) fn at_least(
     least: Duration,
 ) -> Result<(), Invalid> {
     if value < least {
-        Err(Invalid::TooShort {
-            setting,
-            value,
-            bound,
-            bound_value: least,
-        })
+        Err(Invalid::too_short(setting, value, bound, least))
     } else {
         Ok(())
     }
@@ -435,12 +416,7 @@ pub(crate) fn at_most(
     most: Duration,
 ) -> Result<(), Invalid> {
     if value > most {
-        Err(Invalid::TooLong {
-            setting,
-            value,
-            bound,
-            bound_value: most,
-        })
+        Err(Invalid::too_long(setting, value, bound, most))
     } else {
         Ok(())
     }

@@ -54,10 +54,10 @@ impl LockGuard {
     pub async fn set_data(&self, bytes: impl AsRef<[u8]>) -> Result<(), Error> {
         let bytes = bytes.as_ref();
         if bytes.len() > MAX_DATA {
-            return Err(Invalid::TooMuchData {
-                bytes: bytes.len(),
-                most: MAX_DATA,
-            }
+            return Err(Invalid::new(format!(
+                "{} bytes of data are too many for a lock, which carries at most {MAX_DATA}",
+                bytes.len()
+            ))
             .into());
         }
         self.write_data(Some(bytes)).await
@@ -84,7 +84,7 @@ impl LockGuard {
     async fn write_data(&self, bytes: Option<&[u8]>) -> Result<(), Error> {
         let (inner, hold) = (self.inner(), self.hold());
         if self.permits() != self.total_permits() {
-            return Err(Invalid::SharedData.into());
+            return Err(Invalid::shared_data().into());
         }
         if let Some(reason) = hold.loss() {
             return Err(self.lost_by(reason).into());
@@ -93,7 +93,7 @@ impl LockGuard {
         match inner.write_data(hold, bytes).await {
             Ok(Ok(())) => Ok(()),
             // A downgrade was applied whose answer never arrived.
-            Ok(Err(Some(item))) if hold.saw(&item) => Err(Invalid::SharedData.into()),
+            Ok(Err(Some(item))) if hold.saw(&item) => Err(Invalid::shared_data().into()),
             Ok(Err(item)) => Err(self.lose_to(item)),
             Err(failure) => Err(self.not_told(failure, inner.store.now().since(started))),
         }

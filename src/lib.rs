@@ -169,7 +169,7 @@ mod telemetry;
 mod wait;
 mod waiter;
 
-pub use client::{HeldLocks, LockClient, LockClientBuilder, ShutdownReport, Unfinished};
+pub use client::{HeldLocks, LockClient, LockClientBuilder, ShutdownReport};
 #[doc(hidden)]
 pub use config::Testing;
 pub use error::{Closed, Error, Holder, Invalid, ItemProblem, LockLost, LossReason};
@@ -177,29 +177,28 @@ pub use events::HoldEvent;
 #[cfg(feature = "embedded")]
 #[doc(inline)]
 pub use fairlock_embedded as embedded;
-pub use fairlock_protocol::numeral::ParseTicketError;
 pub use fairlock_protocol::ticket::Ticket;
 pub use guard::LockGuard;
 pub use items::{
     Change, Fence, FenceParts, Fenceable, Item, UpdateError, UpdateOutcome, Version,
     VersionedTable, VersionedTableBuilder,
 };
-pub use leader::{Candidate, LeadershipEvent, ResignHandle};
+pub use leader::{Candidate, LeadershipEvent};
 pub use lease_lock::{Lease, LeaseLock};
 pub use lock::FairLock;
 pub use multi_lock::{LockClaim, MultiLock, MultiLockGuard};
+pub use notify::Notifier;
 #[cfg(feature = "udp")]
 pub use notify::UdpNotifier;
-pub use notify::{NotificationCounts, Notifier};
 pub use operator::{BreakOutcome, DeleteOutcome, Finding, ResizeOutcome, Severity, TableReport};
 pub use place_id::PlaceId;
 pub use run::RunOutcome;
-pub use runtime::{Clock, RandomSource};
+pub use runtime::Clock;
 pub use semaphore::Semaphore;
 pub use state::{
     LockData, LockState, Outage, OutageKind, Participant, Stage, Waiting, YieldRequest,
 };
-pub use sweep::{IdleLocks, SweepReport, TableSweepReport};
+pub use sweep::{SweepReport, TableSweepReport};
 #[cfg(feature = "metrics")]
 pub use telemetry::metric_buckets;
 pub use wait::RecordWait;

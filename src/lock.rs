@@ -10,7 +10,7 @@ use std::time::Duration;
 use call::Call;
 
 use crate::client_state::{ClientHandle, READS, Refused, SoughtLease, WaitObserver};
-use crate::config::{SHARERS, unusable};
+use crate::config::SHARERS;
 use crate::error::{Closed, Error, Invalid, LockLost};
 use crate::guard::LockGuard;
 use crate::hold;
@@ -52,7 +52,6 @@ pub struct FairLock {
     max_waiters: Option<usize>,
     attributes: Attributes,
     bounds: HoldBounds,
-    reads_first: bool,
     denies_self_wait: bool,
 }
 
@@ -66,7 +65,6 @@ impl FairLock {
             max_waiters: None,
             attributes: Attributes::default(),
             bounds: HoldBounds::default(),
-            reads_first: false,
             denies_self_wait: false,
         }
     }
@@ -185,37 +183,6 @@ impl FairLock {
     /// ```
     pub fn max_waiters(mut self, most: usize) -> FairLock {
         self.max_waiters = Some(most);
-        self
-    }
-
-    /// Makes calls of the returned handle read the lock first, while no answer has told their process the time. Meant for
-    /// programs that live for one turn, such as cron jobs and Lambdas.
-    ///
-    /// A process stamps its entries with the time that an answer told it. Its very first request therefore writes an entry
-    /// without a date, and a renewal adds the date within a second. A process that dies in this second leaves a hold without a
-    /// date. The next call that does not wait can only add the date, and does not get the lock, however much later it comes: a
-    /// nightly job misses a night. With this setting, the first write has a date.
-    ///
-    /// The setting costs one more read in each process, and none once the time is known. It costs two where the host's wall clock
-    /// is off by more than eight seconds, and up to four where answers disagree. The read is a part of the call's time, and takes
-    /// at most one request time-out of it; a call that does not wait may take that much longer. If the read fails, the call goes
-    /// on without it. If answers have no `Date`, as those of DynamoDB Local, the read has no effect without a
-    /// [clock that stands in for it](crate::LockClientBuilder::fallback_date).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # async fn nightly(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
-    /// let lock = locks.fair_lock("nightly-report")?.read_first();
-    /// if let Some(guard) = lock.try_acquire().await? {
-    ///     // this host makes the report
-    ///     guard.release().await?;
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn read_first(mut self) -> FairLock {
-        self.reads_first = true;
         self
     }
 
@@ -425,10 +392,14 @@ impl FairLock {
     /// Refuses what no call of this handle could do.
     pub(crate) fn check_call(&self, wait: RecordWait) -> Result<(), Invalid> {
         if wait == RecordWait::Timeout(Duration::ZERO) {
-            return Err(Invalid::ZeroTimeout);
+            return Err(Invalid::new(
+                "RecordWait::Timeout(0) never waits: say RecordWait::NoWait",
+            ));
         }
         if self.max_waiters == Some(0) {
-            return Err(Invalid::ZeroWaiters);
+            return Err(Invalid::new(
+                "max_waiters(0) never waits: say RecordWait::NoWait",
+            ));
         }
         let config = self.inner.store.config();
         self.bounds.check(config.idle_retention)?;
@@ -449,7 +420,7 @@ impl FairLock {
             return Err(denied);
         }
         let started = self.inner.store.now();
-        if self.reads_first {
+        if self.inner.store.config().reads_first {
             // Boxed, as whatever few calls need, so that a call that waits does not reserve memory for it.
             Box::pin(self.know_the_time(self.until(wait, started))).await;
         }
@@ -473,6 +444,10 @@ impl FairLock {
 
     /// Takes the lock if it is available now: [`acquire`](Self::acquire) with [`RecordWait::NoWait`], for callers to which a held
     /// lock is no error. Returns `None` if another caller holds the lock, or waits for it.
+    ///
+    /// The very first request of a process writes an entry without a date, which a renewal adds within a second. A process that dies in
+    /// that second leaves a hold that the next call of this kind can only date, however much later it comes. A program that asks once may
+    /// [`inspect`](Self::inspect) the lock before: the answer tells it the time.
     ///
     /// # Fairness, cancel safety
     ///
@@ -621,16 +596,13 @@ pub(crate) fn if_granted(ended: Result<LockGuard, Error>) -> Result<Option<LockG
 pub(crate) fn check_attributes(attributes: &Attributes) -> Result<(), Invalid> {
     let bytes = attributes.bytes();
     if bytes > MAX_SAID {
-        return Err(Invalid::TooManyAttributes {
-            bytes,
-            most: MAX_SAID,
-        });
+        return Err(Invalid::new(format!(
+            "{bytes} bytes of attributes are too many, of which a call has at most {MAX_SAID}"
+        )));
     }
     if attributes.iter().any(|(name, _)| name.is_empty()) {
-        return Err(unusable(
-            "the name of an attribute",
-            "",
-            "takes 1 byte at least",
+        return Err(Invalid::new(
+            "the name of an attribute takes 1 byte at least",
         ));
     }
     Ok(())

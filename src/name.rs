@@ -27,10 +27,10 @@ impl LockName {
     /// A lock with as many permits as its item says.
     pub(crate) fn new(lock: &str, namespace: &Arc<str>) -> Result<Self, Invalid> {
         if lock.is_empty() || lock.len() > PARTITION_KEY_LIMIT {
-            return Err(Invalid::LockName {
-                bytes: lock.len(),
-                limit: PARTITION_KEY_LIMIT,
-            });
+            let bytes = lock.len();
+            return Err(Invalid::new(format!(
+                "a lock's name takes 1 to {PARTITION_KEY_LIMIT} bytes, and this one has {bytes}"
+            )));
         }
         Ok(LockName {
             lock: lock.into(),
@@ -106,10 +106,8 @@ pub(crate) fn lock_key(namespace: &str) -> String {
 pub(crate) fn check_namespace(namespace: &str) -> Result<(), Invalid> {
     let limit = SORT_KEY_LIMIT - 1 - TICKET_DIGITS;
     if namespace.is_empty() || namespace.len() > limit || namespace.contains('/') {
-        return Err(Invalid::Namespace {
-            namespace: namespace.to_owned(),
-            limit,
-        });
+        let rule = format!("must have 1 to {limit} bytes without `/`");
+        return Err(Invalid::text("namespace", namespace, &rule));
     }
     Ok(())
 }

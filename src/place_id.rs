@@ -4,8 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::config::unusable;
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::name::LockName;
 use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::ticket::Ticket;
@@ -98,7 +97,7 @@ impl FromStr for PlaceId {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let rule = "is not the text form of a place";
-        parse(text).ok_or_else(|| unusable("the text", text, rule).into())
+        parse(text).ok_or_else(|| Invalid::text("the text", text, rule).into())
     }
 }
 

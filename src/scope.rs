@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
+use crate::background::Job;
 use crate::client::{HeldLocks, LockClient, ShutdownReport};
 
 /// How long the end of a scope may take, in request time-outs: as long as a call that does not wait.
@@ -73,7 +74,7 @@ impl LockClient {
         let ended = AssertUnwindSafe(work(&self)).catch_unwind().await;
         let report = self.shutdown(HeldLocks::Release, self.ends_within()).await;
         drop(closes);
-        warn(&report);
+        warn(self.inner.background.undone(), &report);
         match ended {
             Ok(value) => value,
             Err(panic) => resume_unwind(panic),
@@ -94,12 +95,9 @@ impl Drop for Closes<'_> {
     }
 }
 
-fn warn(report: &ShutdownReport) {
-    for left in &report.unfinished {
-        tracing::warn!(
-            lock = left.lock(),
-            "not done at the end of the scope: {left}"
-        );
+fn warn(undone: impl Iterator<Item = Job>, report: &ShutdownReport) {
+    for job in undone {
+        tracing::warn!(lock = job.lock, "not done at the end of the scope: {job}");
     }
     for (lock, ticket) in &report.held {
         tracing::warn!(lock, %ticket, "still held at the end of the scope");

@@ -111,22 +111,6 @@ impl Semaphore {
         self
     }
 
-    /// Returns a handle whose calls read the lock once before they write, as [`FairLock::read_first`] does.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # async fn once(exports: fairlock::Semaphore) -> Result<(), fairlock::Error> {
-    /// // a program that takes one permit in its life
-    /// let permit = exports.read_first().acquire(fairlock::RecordWait::default()).await?;
-    /// permit.release().await
-    /// # }
-    /// ```
-    pub fn read_first(mut self) -> Semaphore {
-        self.lock = self.lock.read_first();
-        self
-    }
-
     /// Makes calls of the returned handle fail at once where they could only wait for their own client, as
     /// [`FairLock::deny_self_wait`] does: if this client's own holds leave fewer permits than the call asks for.
     ///
@@ -277,10 +261,7 @@ impl Semaphore {
     pub(crate) fn check_permits(&self, permits: u64) -> Result<(), Invalid> {
         match (1..=self.permits).contains(&permits) {
             true => Ok(()),
-            false => Err(Invalid::Permits {
-                said: permits,
-                most: self.permits,
-            }),
+            false => Err(Invalid::permits(permits, self.permits)),
         }
     }
 

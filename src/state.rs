@@ -333,22 +333,6 @@ impl LockState {
         Some(before.saturating_add(first))
     }
 
-    /// How long the owner of this ticket may still wait: [`mean_turn`](Self::mean_turn) for each turn before its own. Returns
-    /// `None` if the mean or the ticket's position is not known. An estimate from the past, on which nothing should depend.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn show(state: &fairlock::LockState, ticket: fairlock::Ticket) {
-    /// if let Some(wait) = state.expected_wait_of(ticket) {
-    ///     println!("about {wait:.0?}");
-    /// }
-    /// # }
-    /// ```
-    pub fn expected_wait_of(&self, ticket: Ticket) -> Option<Duration> {
-        Some(times(self.mean_turn?, self.position_of(ticket)?))
-    }
-
     /// How long a caller that came now may wait: [`mean_turn`](Self::mean_turn) for the holder and for each waiter. Returns
     /// `None` if the mean is not known. An estimate from the past, on which nothing should depend.
     ///

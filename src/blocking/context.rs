@@ -14,7 +14,9 @@ const STEPS: usize = 1024;
 pub(super) fn check() -> Result<(), Invalid> {
     match may_block() {
         true => Ok(()),
-        false => Err(Invalid::BlockingInAsync),
+        false => Err(Invalid::new(
+            "a blocking call stops the tasks of an async runtime: await the call of the async client, or make this one in `spawn_blocking`",
+        )),
     }
 }
 

@@ -41,8 +41,10 @@ struct Ends {
 impl ClientThread {
     /// Starts a thread that has no client yet.
     pub(super) fn start() -> Result<Self, Invalid> {
-        let no_thread = |error: io::Error| Invalid::NoThread {
-            cause: error.to_string(),
+        let no_thread = |error: io::Error| {
+            Invalid::new(format!(
+                "a blocking lock client needs a thread of its own, which could not be started: {error}"
+            ))
         };
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(no_thread)?;

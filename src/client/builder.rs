@@ -316,8 +316,8 @@ impl LockClientBuilder {
     /// `Date`, such as DynamoDB Local. Default: none, so that without a `Date` nothing is judged by the server's clock, and
     /// [`LeaseLock`](crate::LeaseLock) refuses its calls.
     ///
-    /// The client reads this clock when an answer without a `Date` arrives. With it, leases across processes, callers that do not wait, TTL
-    /// and [`read_first`](crate::FairLock::read_first) work on such an engine as they work on DynamoDB.
+    /// The client reads this clock when an answer without a `Date` arrives. With it, leases across processes, callers that do not wait, and
+    /// TTL work on such an engine as they work on DynamoDB.
     ///
     /// An answer that has a `Date` always wins. From the first such answer on, the client reads this clock no more, and forgets what the
     /// clock told. So at DynamoDB the setting has no effect.
@@ -341,17 +341,18 @@ impl LockClientBuilder {
         self
     }
 
-    /// Sets where randomness comes from, for tests. Default: the operating system.
+    /// Takes all randomness from a seed, so that a test has the same run each time. Never for production: two clients with one seed take
+    /// each other's requests for their own. Default: the operating system's randomness.
     ///
     /// # Examples
     ///
     /// ```
     /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
-    /// builder.random_source(fairlock::RandomSource::system())
+    /// builder.seeded(42)
     /// # }
     /// ```
-    pub fn random_source(mut self, random_source: RandomSource) -> Self {
-        self.settings.random_source = random_source;
+    pub fn seeded(mut self, seed: u64) -> Self {
+        self.settings.random_source = RandomSource::seeded(seed);
         self
     }
 
@@ -383,7 +384,9 @@ impl LockClientBuilder {
     /// # }
     /// ```
     pub fn build(self) -> Result<LockClient, Error> {
-        let runtime = Handle::try_current().map_err(|_| Invalid::NoRuntime)?;
+        let runtime = Handle::try_current().map_err(|_| {
+            Invalid::new("a lock client must be built inside a tokio runtime, where its background work then runs")
+        })?;
         let config = Config::try_from(self.settings)?;
         let clock = config.clock.clone();
         let notifications = self.notifier.map(|it| Notifications::new(it, clock));

@@ -2,7 +2,6 @@
 
 mod builder;
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::client_state::ClientHandle;
@@ -11,7 +10,6 @@ use crate::error::{Error, Invalid};
 use crate::lease_lock::LeaseLock;
 use crate::lock::FairLock;
 use crate::name::LockName;
-use crate::notify::NotificationCounts;
 use crate::place_id::PlaceId;
 use crate::runtime::background::{Job, Task};
 use crate::semaphore::{MAX_PERMITS, Semaphore};
@@ -120,13 +118,8 @@ impl LockClient {
     /// # }
     /// ```
     pub fn semaphore(&self, name: impl AsRef<str>, permits: u64) -> Result<Semaphore, Error> {
-        let range = 1..=MAX_PERMITS;
-        if !range.contains(&permits) {
-            return Err(Invalid::Permits {
-                said: permits,
-                most: MAX_PERMITS,
-            }
-            .into());
+        if !(1..=MAX_PERMITS).contains(&permits) {
+            return Err(Invalid::permits(permits, MAX_PERMITS).into());
         }
         let name = self.name(name.as_ref(), permits)?;
         Ok(Semaphore::new(
@@ -161,6 +154,9 @@ impl LockClient {
     /// or held the lock by it. Then the waiters behind it need not wait for its lease to end. Does nothing if the place is gone already.
     /// The client must be of the same table and namespace. Costs two to four requests.
     ///
+    /// If that process held the lock, others get it when `owed` is over: the rest of its [shortest hold](crate::FairLock::min_hold), which
+    /// only those who watch over it know. Zero if it has none.
+    ///
     /// Give up a hold only if it is to end whatever becomes of its holder. A live holder learns that it was evicted with its next renewal,
     /// and may work on until then beside the next holder. A live waiter draws another ticket.
     ///
@@ -185,53 +181,19 @@ impl LockClient {
     /// # async fn clean_up(locks: fairlock::LockClient, text: &str) -> Result<(), fairlock::Error> {
     /// // The process that this one watched over was killed, and its work has ended.
     /// let place: fairlock::PlaceId = text.parse()?;
-    /// locks.give_up(&place).await
+    /// locks.give_up(&place, std::time::Duration::ZERO).await
     /// # }
     /// ```
-    pub async fn give_up(&self, place: &PlaceId) -> Result<(), Error> {
-        self.give_up_owing(place, Duration::ZERO).await
-    }
-
-    /// Gives up a place of another process as [`give_up`](Self::give_up) does. If that process held the lock by it, others get the lock when
-    /// `owed` is over: the rest of its [shortest hold](crate::FairLock::min_hold), which only those who watch over it know.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves it open whether the place is given up: ask again.
-    ///
-    /// # Errors
-    ///
-    /// As [`give_up`](Self::give_up).
-    ///
-    /// # Panics
-    ///
-    /// As [`give_up`](Self::give_up).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # async fn clean_up(locks: fairlock::LockClient, text: &str) -> Result<(), fairlock::Error> {
-    /// let (place, left) = (text.parse()?, std::time::Duration::from_secs(20));
-    /// locks.give_up_owing(&place, left).await
-    /// # }
-    /// ```
-    pub async fn give_up_owing(&self, place: &PlaceId, owed: Duration) -> Result<(), Error> {
+    pub async fn give_up(&self, place: &PlaceId, owed: Duration) -> Result<(), Error> {
         let name = LockName::new(place.lock(), &self.inner.store.config().namespace)?;
         self.inner
             .for_caller(self.inner.give_up_place(&name, place, owed))
             .await
     }
 
-    /// How many notifications this client has sent and received. `None` without a [`notifier`](LockClientBuilder::notifier).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # async fn show(locks: &fairlock::LockClient) {
-    /// let dropped = locks.notification_counts().map(|counts| counts.dropped);
-    /// # }
-    /// ```
-    pub fn notification_counts(&self) -> Option<NotificationCounts> {
+    /// How many notifications this client has sent, received, and dropped of these. Users have the metric `fairlock_notifications_total`.
+    #[doc(hidden)]
+    pub fn notification_counts(&self) -> Option<[u64; 3]> {
         Some(self.inner.notifications.as_ref()?.counts())
     }
 
@@ -283,11 +245,11 @@ impl LockClient {
         }
         inner.background.reported();
         ShutdownReport {
-            unfinished: {
-                let failed = inner.background.failures().into_iter();
-                let open = inner.background.unfinished().into_iter();
-                open.chain(failed).map(Unfinished).collect()
-            },
+            unfinished: inner
+                .background
+                .undone()
+                .map(|job| job.to_string())
+                .collect(),
             held: inner
                 .holds()
                 .iter()
@@ -340,56 +302,12 @@ pub enum HeldLocks {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// Background work that goes on, or that was tried since the client was closed and failed. Leases end what it leaves.
-    pub unfinished: Vec<Unfinished>,
+    /// Background work that goes on, or that was tried since the client was closed and failed, each as a text that names the lock. Leases end
+    /// what it leaves.
+    pub unfinished: Vec<String>,
     /// Locks that are still held by their guards, with their tickets.
     pub held: Vec<(String, Ticket)>,
     /// How many rows of past turns this client left in the table since it was built, because a policy denies their deletion. TTL and sweeps
     /// remove them. Permit `dynamodb:BatchWriteItem`, or `dynamodb:DeleteItem`.
     pub rows_left: u64,
-}
-
-/// A piece of background work that was not done in time.
-///
-/// # Examples
-///
-/// ```
-/// # fn log(left: fairlock::Unfinished) {
-/// eprintln!("{left} (lock {})", left.lock());
-/// # }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unfinished(Job);
-
-impl Unfinished {
-    /// The lock it was for.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn log(left: &fairlock::Unfinished) {
-    /// eprintln!("look after lock {}", left.lock());
-    /// # }
-    /// ```
-    pub fn lock(&self) -> &str {
-        &self.0.lock
-    }
-}
-
-impl fmt::Display for Unfinished {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.0.task {
-            Task::Acquire => "leaving the queue of",
-            Task::Leave => "leaving the queue of",
-            Task::Release => "releasing",
-            Task::Admit => "letting successors in at",
-            Task::Clean => "cleaning up behind",
-            Task::Heartbeat => "renewing",
-            Task::Poll => "polling",
-        };
-        match self.0.ticket {
-            Some(ticket) => write!(f, "{what} lock `{}` (ticket {ticket})", self.0.lock),
-            None => write!(f, "{what} lock `{}`", self.0.lock),
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! What went wrong, sorted by what the caller must do.
 
 mod display;
+mod invalid;
 mod loss;
 
 use std::error::Error as StdError;
@@ -12,6 +13,7 @@ use fairlock_protocol::ticket::Ticket;
 
 pub(crate) use display::Chain;
 use display::Said;
+pub use invalid::Invalid;
 pub use loss::{LockLost, LossReason};
 
 /// The cause of an error, such as the SDK's own error.
@@ -196,172 +198,6 @@ impl Holder {
             None => self.owner.clone(),
         }
     }
-}
-
-/// A value or a combination of values that cannot work.
-///
-/// # Examples
-///
-/// ```
-/// let error = fairlock::Error::from(fairlock::Invalid::ZeroTimeout);
-/// assert!(error.to_string().contains("RecordWait::NoWait"));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Invalid {
-    /// The lock's name is empty or too long for a partition key.
-    #[error("a lock's name takes 1 to {limit} bytes, and this one has {bytes}")]
-    LockName {
-        /// Its length.
-        bytes: usize,
-        /// DynamoDB's limit.
-        limit: usize,
-    },
-    /// The namespace is empty, too long, or contains `/`.
-    #[error(
-        "a namespace takes 1 to {limit} bytes without `/`, unlike {}",
-        Said(namespace)
-    )]
-    Namespace {
-        /// The namespace.
-        namespace: String,
-        /// Its limit in bytes.
-        limit: usize,
-    },
-    /// A multi-lock needs at least one name.
-    #[error("several locks at once take one name or more, and none was given")]
-    NoNames,
-    /// A time-out of zero never waits. Use `RecordWait::NoWait` for a call that does not wait.
-    #[error("RecordWait::Timeout(0) never waits: say RecordWait::NoWait")]
-    ZeroTimeout,
-    /// A limit of zero waiters never waits. Use `RecordWait::NoWait` for a call that does not wait.
-    #[error("max_waiters(0) never waits: say RecordWait::NoWait")]
-    ZeroWaiters,
-    /// A text setting is empty, too long, or not usable.
-    #[error("{setting} {} {rule}", Said(value))]
-    Text {
-        /// The setting.
-        setting: &'static str,
-        /// Its value.
-        value: String,
-        /// What it must be.
-        rule: &'static str,
-    },
-    /// A duration is below its lower bound.
-    #[error("{setting} is {value:?} and must be at least {bound_value:?}: {bound}")]
-    TooShort {
-        /// The setting.
-        setting: &'static str,
-        /// Its value.
-        value: Duration,
-        /// Where the bound comes from.
-        bound: &'static str,
-        /// The bound.
-        bound_value: Duration,
-    },
-    /// A duration is above its upper bound.
-    #[error("{setting} is {value:?} and must be at most {bound_value:?}: {bound}")]
-    TooLong {
-        /// The setting.
-        setting: &'static str,
-        /// Its value.
-        value: Duration,
-        /// Where the bound comes from.
-        bound: &'static str,
-        /// The bound.
-        bound_value: Duration,
-    },
-    /// A number is out of its range.
-    #[error("{setting} is {value} and must be {least} to {most}")]
-    Range {
-        /// The setting.
-        setting: &'static str,
-        /// Its value.
-        value: usize,
-        /// The least value that is allowed.
-        least: usize,
-        /// The greatest value that is allowed.
-        most: usize,
-    },
-    /// The number of permits is out of range for this lock, or for any lock.
-    #[error("{said} permits were asked for, where there are 1 to {most}")]
-    Permits {
-        /// How many permits were asked for.
-        said: u64,
-        /// The most permits that are possible.
-        most: u64,
-    },
-    /// So many permits cannot be taken off a guard: one must stay on each side.
-    #[error(
-        "{said} permits cannot be taken off a guard that holds {held}, for at least one must be taken and one must stay: release the guard to give all back"
-    )]
-    Part {
-        /// How many permits were to be taken off.
-        said: u64,
-        /// How many permits the guard holds.
-        held: u64,
-    },
-    /// The callers of this lock name a single permit, so each takes the whole lock, and a change of the number would change nothing.
-    #[error(
-        "the callers of this lock name one permit, so that each holds it alone: have them name more, and change that number"
-    )]
-    OnePermit,
-    /// The data is too large: a lock carries small things only.
-    #[error("{bytes} bytes of data are too many for a lock, which carries at most {most}")]
-    TooMuchData {
-        /// How many bytes there are.
-        bytes: usize,
-        /// How many bytes there may be.
-        most: usize,
-    },
-    /// The attributes are too large.
-    #[error("{bytes} bytes of attributes are too many, of which a call has at most {most}")]
-    TooManyAttributes {
-        /// How many bytes there are, in names and values.
-        bytes: usize,
-        /// How many bytes there may be.
-        most: usize,
-    },
-    /// The owner's name, the attributes and the id of a lease are too large for the number of permits. If every permit had a holder of this
-    /// size, they would not fit into the lock's item, or a renewal of theirs would not.
-    ///
-    /// Bytes are counted as DynamoDB counts them. Attributes cost a byte each besides their names and values, and fourteen bytes together.
-    #[error(
-        "an owner's name, attributes and the id of a lease take {bytes} bytes on the lock's item, and at a lock of {permits} permits \
-         they may take {most}: shorten them, or have fewer permits"
-    )]
-    TooLargeForPermits {
-        /// How many bytes there are.
-        bytes: usize,
-        /// How many bytes there may be.
-        most: usize,
-        /// How many permits the lock has.
-        permits: u64,
-    },
-    /// The hold shares the lock, and no sharing holder writes its data. Otherwise a sharing holder could write over another's data.
-    #[error("data is written by who has the lock alone, and this hold shares it")]
-    SharedData,
-    /// The client was built outside a tokio runtime.
-    #[error(
-        "a lock client must be built inside a tokio runtime, where its background work then runs"
-    )]
-    NoRuntime,
-    /// A blocking call was made in a task, or in another future that tokio polls, and would have stopped all tasks of that thread. Await the
-    /// same call of the async client, or make the blocking call inside `spawn_blocking`.
-    #[cfg(feature = "blocking")]
-    #[error(
-        "a blocking call stops the tasks of an async runtime: await the call of the async client, or make this one in `spawn_blocking`"
-    )]
-    BlockingInAsync,
-    /// The thread of a blocking client could not be started.
-    #[cfg(feature = "blocking")]
-    #[error(
-        "a blocking lock client needs a thread of its own, which could not be started: {cause}"
-    )]
-    NoThread {
-        /// What the system says.
-        cause: String,
-    },
 }
 
 #[cfg(test)]

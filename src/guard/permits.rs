@@ -57,7 +57,7 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] with [`Invalid::Part`] if the guard has no more permits than these: [`release`](Self::release) gives all back.
+    /// [`Error::Invalid`] if the guard has no more permits than these: [`release`](Self::release) gives all back.
     /// [`Error::Lost`] if the hold was lost. [`Error::Unavailable`] or [`Error::Refused`] if the request did not succeed before the lease
     /// ended. The guard counts on these permits no more then, and its client goes on to give them back while it holds the others.
     ///
@@ -104,7 +104,10 @@ impl LockGuard {
         let held = self.permits();
         match (1..held).contains(&said) {
             true => Ok(()),
-            false => Err(Invalid::Part { said, held }),
+            false => Err(Invalid::new(format!(
+                "{said} permits cannot be taken off a guard that holds {held}, for at least one must be taken and one must stay: release \
+                 the guard to give all back"
+            ))),
         }
     }
 }

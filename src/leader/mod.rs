@@ -1,7 +1,6 @@
 //! Leadership for as long as a lock is held: a candidate stands in the queue, leads, loses the lock or resigns, and stands again.
 
 mod backoff;
-mod resignation;
 
 use std::fmt;
 use std::future::{Future, pending};
@@ -24,9 +23,6 @@ use crate::wait::RecordWait;
 use fairlock_protocol::ticket::Ticket;
 
 use backoff::Rests;
-use resignation::Resigned;
-
-pub use resignation::ResignHandle;
 
 /// The first and the longest pause after DynamoDB did not answer. Jitter makes each up to twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -66,16 +62,8 @@ pub struct Candidate {
 /// What all terms of a candidate have in common.
 struct Campaign {
     lock: FairLock,
-    resigned: Arc<Watched<Resigned>>,
     observer: Option<LeadershipObserver>,
-    gives_way: GivesWay,
-}
-
-/// For what a candidate ends a term before the lock is lost.
-#[derive(Clone, Copy, Default)]
-struct GivesWay {
-    in_danger: bool,
-    when_asked: bool,
+    resigns_in_danger: bool,
 }
 
 type LeadershipObserver = Box<dyn Fn(&LeadershipEvent) + Send + Sync>;
@@ -139,7 +127,6 @@ pub enum LeadershipEvent {
 /// How a term ended.
 enum Term<T> {
     Stopped,
-    Resigned,
     InDanger,
     Done(ControlFlow<T>),
     Lost(LockLost),
@@ -160,9 +147,8 @@ impl FairLock {
         let campaign = Campaign {
             // A term that has ended may still be giving the lock back.
             lock: self.with_self_wait(),
-            resigned: Arc::default(),
             observer: None,
-            gives_way: GivesWay::default(),
+            resigns_in_danger: false,
         };
         Candidate {
             campaign,
@@ -229,40 +215,8 @@ impl Candidate {
     /// # }
     /// ```
     pub fn resigns_in_danger(mut self) -> Self {
-        self.campaign.gives_way.in_danger = true;
+        self.campaign.resigns_in_danger = true;
         self
-    }
-
-    /// Ends a term when its holder is [asked to give way](crate::LockClient::ask_to_yield), by `fairlock ask` for example. The candidate
-    /// then stands again, at the end of the queue.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn stand(lock: &fairlock::FairLock) {
-    /// let candidate = lock.candidate().resigns_when_asked();
-    /// # drop(candidate);
-    /// # }
-    /// ```
-    pub fn resigns_when_asked(mut self) -> Self {
-        self.campaign.gives_way.when_asked = true;
-        self
-    }
-
-    /// Returns a handle that ends this candidate's terms from elsewhere.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn stand(lock: &fairlock::FairLock) {
-    /// let candidate = lock.candidate();
-    /// let resignation = candidate.resignation();
-    /// # drop((candidate, resignation));
-    /// # }
-    /// ```
-    pub fn resignation(&self) -> ResignHandle {
-        let resigned = Arc::clone(&self.campaign.resigned);
-        ResignHandle::new(resigned, self.campaign.clock().clone())
     }
 
     /// Waits for the candidate's turn, runs `work` for as long as the lock is held, and starts over.
@@ -270,9 +224,11 @@ impl Candidate {
     /// A term ends when its work returns. Upon [`ControlFlow::Break`], `lead` returns the value. Upon [`ControlFlow::Continue`],
     /// the candidate gives the lock back and stands at the end of the queue, so that other candidates lead if there are any.
     ///
-    /// A term also ends when the lock is lost, upon a [resignation](Self::resignation), and when the candidate is
-    /// [stopped](Self::until). The work is then dropped where it awaits, and before the lock is given back. A term whose lock was
-    /// lost before its work returned is lost, whatever the work returned, and the candidate stands again.
+    /// So work resigns by returning, for example when [asked to give way](LockGuard::asked_to_yield).
+    ///
+    /// A term also ends when the lock is lost, and when the candidate is [stopped](Self::until). The work is then dropped where it awaits,
+    /// and before the lock is given back. A term whose lock was lost before its work returned is lost, whatever the work returned, and the
+    /// candidate stands again.
     ///
     /// While DynamoDB does not answer, the candidate keeps its place in the queue and goes on trying. When the queue is
     /// [too long for it](FairLock::max_waiters), the candidate pauses for one to two seconds, and then for twice as long each
@@ -336,10 +292,7 @@ impl Candidate {
             match campaign.term(guard, &mut stop, &mut work).await {
                 Term::Done(ControlFlow::Break(value)) => return Ok(Some(value)),
                 Term::Stopped => return Ok(None),
-                Term::Done(ControlFlow::Continue(()))
-                | Term::Resigned
-                | Term::InDanger
-                | Term::Lost(_) => {}
+                Term::Done(ControlFlow::Continue(())) | Term::InDanger | Term::Lost(_) => {}
             }
             let rest = rests.after(campaign.clock().now().since(began));
             tokio::select! {
@@ -424,17 +377,13 @@ impl Campaign {
         stop: &mut (impl Future<Output = ()> + Unpin),
         work: &mut impl AsyncFnMut(&LockGuard) -> ControlFlow<T>,
     ) -> Term<T> {
-        let (ticket, before) = (guard.ticket(), self.resigned.get());
-        // Between the grant and this line, another task may learn that the candidate leads, and make it resign.
-        let is_resigned = before.is_after(guard.hold().begun);
+        let ticket = guard.ticket();
         tracing::info!(lock = guard.name(), %ticket, "leads");
         self.tell(&LeadershipEvent::Began { ticket });
         let term = tokio::select! {
             biased;
             () = stop => Term::Stopped,
-            () = self.resigned.wait_for(|now| (is_resigned || *now != before).then_some(())) => Term::Resigned,
-            () = danger(&guard), if self.gives_way.in_danger => Term::InDanger,
-            _ = guard.asked_to_yield(), if self.gives_way.when_asked => Term::Resigned,
+            () = danger(&guard), if self.resigns_in_danger => Term::InDanger,
             done = while_held(&guard, work(&guard)) => done.map_or_else(Term::Lost, Term::Done),
         };
         // A candidate whose runtime stood still may see both at one time.

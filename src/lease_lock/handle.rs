@@ -4,7 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-use crate::config::unusable;
 use crate::error::{Error, Invalid};
 use crate::name::LockName;
 use crate::state::system_time;
@@ -112,7 +111,11 @@ impl Lease {
 
 pub(super) fn check_id(id: &str) -> Result<(), Invalid> {
     if id.is_empty() || id.len() > MAX_ID {
-        return Err(unusable("the id of a lease", id, "takes 1 to 256 bytes"));
+        return Err(Invalid::text(
+            "the id of a lease",
+            id,
+            "takes 1 to 256 bytes",
+        ));
     }
     Ok(())
 }
@@ -143,7 +146,7 @@ impl FromStr for Lease {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let rule = "is not the text form of a lease";
-        parse(text).ok_or_else(|| unusable("the text", text, rule).into())
+        parse(text).ok_or_else(|| Invalid::text("the text", text, rule).into())
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::client_state::{ClientHandle, READS};
-use crate::config::unusable;
+use crate::config;
 use crate::error::{Error, Invalid, LossReason};
 use crate::hold;
 use crate::lock::{FairLock, check_attributes};
@@ -517,28 +517,13 @@ impl LeaseLock {
     /// No task renews the item's TTL while the lease lasts, so the lease must end before DynamoDB may delete the item.
     pub(crate) fn check_span(&self, lease: Duration) -> Result<(), Invalid> {
         let setting = "the time of a lease";
-        if lease < SHORTEST {
-            return Err(Invalid::TooShort {
-                setting,
-                value: lease,
-                bound: "the grain of DynamoDB's dates",
-                bound_value: SHORTEST,
-            });
-        }
+        config::at_least(setting, lease, "the grain of DynamoDB's dates", SHORTEST)?;
         let kept = self.inner().store.config().idle_retention / 2;
-        let (bound, bound_value) = match kept < LONGEST {
+        let (bound, most) = match kept < LONGEST {
             true => ("half of the idle retention", kept),
             false => ("the longest lease", LONGEST),
         };
-        if lease > bound_value {
-            return Err(Invalid::TooLong {
-                setting,
-                value: lease,
-                bound,
-                bound_value,
-            });
-        }
-        Ok(())
+        config::at_most(setting, lease, bound, most)
     }
 
     /// Before a lease's time ends, no caller takes the lock from it. So a lease that is gone earlier was released.
@@ -572,7 +557,7 @@ impl LeaseLock {
         if lease.lock == self.name().lock() {
             Ok(())
         } else {
-            Err(unusable(
+            Err(Invalid::text(
                 "a lease of lock",
                 &lease.lock,
                 "must be of this lock",

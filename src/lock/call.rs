@@ -45,7 +45,6 @@ impl<'a> Call<'a> {
             max_waiters,
             attributes,
             bounds,
-            reads_first: _,
             denies_self_wait: _,
         } = lock;
         let waits = wait != RecordWait::NoWait;

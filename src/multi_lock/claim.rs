@@ -1,7 +1,7 @@
 //! What a call for several locks asks for at each of them.
 
 use crate::client::LockClient;
-use crate::config::{SHARERS, unusable};
+use crate::config::SHARERS;
 use crate::error::{Error, Invalid};
 use crate::lock::FairLock;
 
@@ -72,7 +72,7 @@ impl LockClaim {
             return Ok(LockClaim::from(self.name));
         }
         let rule = "is claimed in two ways: claim it once";
-        Err(unusable("lock", &self.name, rule))
+        Err(Invalid::text("lock", &self.name, rule))
     }
 
     pub(super) fn name(&self) -> &str {

@@ -113,7 +113,10 @@ impl LockClient {
             one_each.insert(claim.name().to_owned(), claim);
         }
         if one_each.is_empty() {
-            return Err(Invalid::NoNames.into());
+            return Err(Invalid::new(
+                "several locks at once take one name or more, and none was given",
+            )
+            .into());
         }
         let locks = one_each.values().map(|claim| claim.lock(self));
         Ok(MultiLock {
@@ -208,21 +211,6 @@ impl MultiLock {
     /// ```
     pub fn min_hold(self, least: Duration) -> MultiLock {
         self.each(|lock| lock.min_hold(least).begins_with_all())
-    }
-
-    /// Returns a handle whose calls read each lock once before they write to it, as [`FairLock::read_first`] does.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # async fn once(accounts: fairlock::MultiLock) -> Result<(), fairlock::Error> {
-    /// // a program that takes these locks once in its life
-    /// let guard = accounts.read_first().acquire(fairlock::RecordWait::default()).await?;
-    /// guard.release().await
-    /// # }
-    /// ```
-    pub fn read_first(self) -> MultiLock {
-        self.each(FairLock::read_first)
     }
 
     /// Makes calls of the returned handle fail at once where they could only wait for their own client at one of the locks, as

@@ -13,14 +13,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::unusable;
 use crate::error::Invalid;
 use crate::runtime::clock::Clock;
 use crate::telemetry::{self, Notice};
 use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::notification::{Kind, Notification, PlaceKey, is_address};
 
-pub use notifier::{NotificationCounts, Notifier};
+pub use notifier::Notifier;
 use registration::Inbox;
 pub(crate) use registration::{News, Registration};
 #[cfg(feature = "udp")]
@@ -47,7 +46,7 @@ impl Notifications {
         let address = notifier.address();
         if !is_address(&address) {
             let rule = "must have 1 to 128 bytes, and no control characters";
-            return Err(unusable("address of the notifier", &address, rule));
+            return Err(Invalid::text("address of the notifier", &address, rule));
         }
         Ok(Notifications {
             notifier,
@@ -73,13 +72,10 @@ impl Notifications {
         &self.address
     }
 
-    pub(crate) fn counts(&self) -> NotificationCounts {
-        // `Relaxed` is enough for numbers that only people read.
-        NotificationCounts {
-            sent: self.sent.load(Ordering::Relaxed),
-            received: self.received.load(Ordering::Relaxed),
-            dropped: self.dropped.load(Ordering::Relaxed),
-        }
+    /// How many datagrams were given to the notifier, how many it received, and how many of these were for no place of this client.
+    pub(crate) fn counts(&self) -> [u64; 3] {
+        // `Relaxed` is enough for numbers that only tests read.
+        [&self.sent, &self.received, &self.dropped].map(|count| count.load(Ordering::Relaxed))
     }
 
     /// Notifies the place of an entry that something that concerns it has changed, if it can be notified.

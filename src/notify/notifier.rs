@@ -69,26 +69,3 @@ pub trait Notifier: fmt::Debug + Send + Sync + 'static {
     /// is polled on the runtime in which the client was built.
     fn receive(&self) -> Pin<Box<dyn Future<Output = Vec<u8>> + Send + '_>>;
 }
-
-/// How many notifications a client has sent and received.
-///
-/// # Examples
-///
-/// ```
-/// # async fn show(locks: &fairlock::LockClient) {
-/// if let Some(counts) = locks.notification_counts() {
-///     println!("{} sent, {} received, {} of them for nobody here", counts.sent, counts.received, counts.dropped);
-/// }
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct NotificationCounts {
-    /// Datagrams given to the notifier.
-    pub sent: u64,
-    /// Datagrams that the notifier received.
-    pub received: u64,
-    /// How many of the received were no notifications of this version, or for no place that this client has. Some are for places that
-    /// have just ended. Many more may be forged.
-    pub dropped: u64,
-}

@@ -11,7 +11,7 @@ use crate::error::{Closed, Error};
 use crate::lock::FairLock;
 use crate::operator::table::{self, CreateTableFluentBuilder, TableReport};
 use crate::store::Failure;
-use crate::sweep::{IdleLocks, Pass, SweepMemory, SweepReport, Sweeps, TableSweepReport, ToRemove};
+use crate::sweep::{Pass, SweepMemory, SweepReport, Sweeps, TableSweepReport, ToRemove};
 
 impl LockClient {
     /// Creates the table with this client's key names, on demand. Waits until the table is active, and switches DynamoDB's own deletion (TTL)
@@ -152,7 +152,7 @@ impl LockClient {
     ///
     /// # Idle locks
     ///
-    /// With [`IdleLocks::Remove`] the item of an idle lock goes too. The lock must be free, with no open ticket and no row left, and the
+    /// The item of an idle lock goes too, as TTL deletes it. The lock must be free, with no open ticket and no row left, and the
     /// idle retention must have passed since the last write. With the item goes the counter that fencing tokens come from.
     ///
     /// That is safe because a counter starts from the time in microseconds, and counts slower than time goes. A day later, which is the
@@ -180,13 +180,13 @@ impl LockClient {
     ///
     /// ```
     /// # async fn nightly(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
-    /// let table = locks.sweep_table(fairlock::IdleLocks::Remove).await?;
+    /// let table = locks.sweep_table().await?;
     /// println!("{} locks: {}", table.locks, table.removed);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn sweep_table(&self, idle_locks: IdleLocks) -> Result<TableSweepReport, Error> {
-        let mut pass = Pass::new(Arc::clone(&self.inner), idle_locks);
+    pub async fn sweep_table(&self) -> Result<TableSweepReport, Error> {
+        let mut pass = Pass::new(Arc::clone(&self.inner));
         self.inner.for_caller(pass.run()).await?;
         match self.inner.closed.is_cancelled() {
             true => Err(Error::ShutDown(Closed::ShutDown)),
@@ -219,10 +219,9 @@ impl LockClient {
     /// ```
     /// # async fn keep_tidy(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
     /// use std::{pin::pin, time::Duration};
-    /// use fairlock::IdleLocks;
     /// use futures::TryStreamExt;
     ///
-    /// let mut sweeps = pin!(locks.sweeps(Duration::from_secs(600), IdleLocks::Remove)?);
+    /// let mut sweeps = pin!(locks.sweeps(Duration::from_secs(600))?);
     /// while let Some(swept) = sweeps.try_next().await? {
     ///     println!("{swept}");
     /// }
@@ -232,16 +231,16 @@ impl LockClient {
     pub fn sweeps(
         &self,
         every: Duration,
-        idle_locks: IdleLocks,
     ) -> Result<impl Stream<Item = Result<TableSweepReport, Error>> + Send + use<>, Error> {
-        let sweeps = Sweeps::new(self.inner.clone(), every, idle_locks)?;
+        let sweeps = Sweeps::new(self.inner.clone(), every)?;
         Ok(stream::unfold(sweeps, Sweeps::next).fuse())
     }
 }
 
 impl FairLock {
     /// Removes what has expired in this lock. Evicts an expired holder and expired successors. Voids the tickets of expired waiters, and
-    /// the tickets that never joined the queue. Deletes the rows of settled tickets. A live holder, successor or waiter is never touched:
+    /// the tickets that never joined the queue. Deletes the rows of settled tickets, and the item of a lock that is
+    /// [idle](LockClient::sweep_table#idle-locks). A live holder, successor or waiter is never touched:
     /// each removal fails if what it removes has changed since it was seen.
     ///
     /// An entry has expired when its lease, and the allowance, have passed by DynamoDB's own clock. Nothing needs this where other callers
@@ -274,7 +273,7 @@ impl FairLock {
     /// # locks.create_table().await?;
     /// let lock = locks.fair_lock("account/42")?;
     /// let guard = lock.try_acquire().await?;
-    /// assert!(lock.sweep().await?.is_nothing(), "who is alive is left alone");
+    /// assert_eq!(lock.sweep().await?.holders, 0, "who is alive is left alone");
     /// # drop(guard);
     /// # Ok(())
     /// # }
@@ -286,7 +285,7 @@ impl FairLock {
         let mut memory = SweepMemory::default();
         let swept = self
             .inner
-            .sweep(&self.name, &policy, &mut memory, ToRemove::None);
+            .sweep(&self.name, &policy, &mut memory, ToRemove::OutOfUse);
         self.inner.for_caller(swept).await
     }
 }

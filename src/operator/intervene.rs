@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::client::LockClient;
 use crate::client_state::ClientInner;
-use crate::config::{MAX_NOTICE, unusable};
+use crate::config::MAX_NOTICE;
 use crate::error::{Error, Holder, Invalid};
 use crate::hold;
 use crate::name::LockName;
@@ -151,7 +151,7 @@ impl LockClient {
 fn checked(reason: String) -> Result<String, Invalid> {
     match reason.len() <= MAX_NOTICE {
         true => Ok(reason),
-        false => Err(unusable(
+        false => Err(Invalid::text(
             "the reason",
             &reason,
             "must have 128 bytes at the most",

@@ -86,10 +86,9 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] with [`Invalid::Permits`] if `permits` is 0, more than 1,000, or more than 80 where the program names fewer: the
-    /// owners and attributes of more holders may not fit onto the item. With [`Invalid::OnePermit`] if the programs name a single permit:
-    /// each of their callers takes all there is. [`Error::Unavailable`], [`Error::Refused`], [`Error::InvalidItem`] and
-    /// [`Error::ShutDown`] as [`FairLock::inspect`](crate::FairLock::inspect).
+    /// [`Error::Invalid`] if `permits` is 0, more than 1,000, or more than 80 where the program names fewer: the owners and attributes of
+    /// more holders may not fit onto the item. Also if the programs name a single permit: each of their callers takes all there is.
+    /// [`Error::Unavailable`], [`Error::Refused`], [`Error::InvalidItem`] and [`Error::ShutDown`] as [`FairLock::inspect`](crate::FairLock::inspect).
     ///
     /// # Panics
     ///
@@ -123,14 +122,16 @@ impl LockClient {
 fn check(said: u64, most: u64) -> Result<(), Invalid> {
     match (1..=most).contains(&said) {
         true => Ok(()),
-        false => Err(Invalid::Permits { said, most }),
+        false => Err(Invalid::permits(said, most)),
     }
 }
 
 /// Whether a lock whose callers name so many permits can have this many.
 fn fits(item: &LockItem, permits: u64) -> Result<(), Invalid> {
     match item.permits {
-        1 => Err(Invalid::OnePermit),
+        1 => Err(Invalid::new(
+            "the callers of this lock name one permit, so that each holds it alone: have them name more, and change that number",
+        )),
         named => check(permits, most_permits(named)),
     }
 }

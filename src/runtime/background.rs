@@ -1,6 +1,7 @@
 //! The only module that spawns background work, so that the work is counted and can be waited for.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,6 +19,24 @@ pub(crate) struct Job {
     pub(crate) lock: String,
     pub(crate) ticket: Option<Ticket>,
     pub(crate) task: Task,
+}
+
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.task {
+            Task::Acquire => "leaving the queue of",
+            Task::Leave => "leaving the queue of",
+            Task::Release => "releasing",
+            Task::Admit => "letting successors in at",
+            Task::Clean => "cleaning up behind",
+            Task::Heartbeat => "renewing",
+            Task::Poll => "polling",
+        };
+        match self.ticket {
+            Some(ticket) => write!(f, "{what} lock `{}` (ticket {ticket})", self.lock),
+            None => write!(f, "{what} lock `{}`", self.lock),
+        }
+    }
 }
 
 /// The kinds of background work.
@@ -157,6 +176,11 @@ impl Background {
     /// The jobs that could not be done since failures were last forgotten.
     pub(crate) fn failures(&self) -> Vec<Job> {
         self.jobs().failed.iter().cloned().collect()
+    }
+
+    /// What was not done: the jobs that run and should have ended, and those that failed.
+    pub(crate) fn undone(&self) -> impl Iterator<Item = Job> + use<> {
+        self.unfinished().into_iter().chain(self.failures())
     }
 
     /// The jobs that run and should have ended.

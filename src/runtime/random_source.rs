@@ -5,17 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fairlock_protocol::entry::Nonce;
 
 /// The source of a client's randomness: the operating system, or for tests a seed.
-///
-/// # Examples
-///
-/// ```
-/// use fairlock::RandomSource;
-///
-/// let repeatable = RandomSource::seeded(42);
-/// let real = RandomSource::system();
-/// ```
 #[derive(Clone, Debug)]
-pub struct RandomSource(Source);
+pub(crate) struct RandomSource(Source);
 
 #[derive(Clone, Debug)]
 enum Source {
@@ -25,24 +16,12 @@ enum Source {
 
 impl RandomSource {
     /// Takes nonces from the operating system, and jitter from a fast generator.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let source = fairlock::RandomSource::system();
-    /// ```
-    pub fn system() -> Self {
+    pub(crate) fn system() -> Self {
         RandomSource(Source::System)
     }
 
     /// Takes everything from one seed, so that a simulated run repeats. Never for production: nonces must not repeat.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let source = fairlock::RandomSource::seeded(42);
-    /// ```
-    pub fn seeded(seed: u64) -> Self {
+    pub(crate) fn seeded(seed: u64) -> Self {
         RandomSource(Source::Seeded(Arc::new(Mutex::new(
             fastrand::Rng::with_seed(seed),
         ))))

@@ -56,9 +56,3 @@ impl<T> Watched<T> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-impl<T: Clone> Watched<T> {
-    pub(crate) fn get(&self) -> T {
-        self.value().clone()
-    }
-}

@@ -41,11 +41,10 @@ pub(crate) fn check_room(said: Said<'_>, permits: u64) -> Result<(), Invalid> {
     let bytes = said.bytes();
     let most = share.saturating_sub(*NOTHING);
     match bytes > most {
-        true => Err(Invalid::TooLargeForPermits {
-            bytes,
-            most,
-            permits,
-        }),
+        true => Err(Invalid::new(format!(
+            "an owner's name, attributes and the id of a lease take {bytes} bytes on the lock's item, and at a lock of {permits} permits \
+             they may take {most}: shorten them, or have fewer permits"
+        ))),
         false => Ok(()),
     }
 }

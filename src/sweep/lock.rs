@@ -15,7 +15,7 @@ use fairlock_protocol::step::{Has, Known, Occupant, Unsettled};
 use fairlock_protocol::sweep::{SweepStep, next_sweep};
 use fairlock_protocol::witness::Witnesses;
 
-use super::report::{IdleLocks, SweepReport};
+use super::report::SweepReport;
 
 /// The most rounds of one pass over one lock: a damaged counter must not keep one pass busy for ever. Each round removes
 /// something, or meets what another client changed.
@@ -35,20 +35,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Which idle locks a pass removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ToRemove {
-    None,
     /// Each that no client has written to for the idle retention.
     OutOfUse,
     /// All.
     EveryIdle,
-}
-
-impl From<IdleLocks> for ToRemove {
-    fn from(idle_locks: IdleLocks) -> Self {
-        match idle_locks {
-            IdleLocks::Keep => ToRemove::None,
-            IdleLocks::Remove => ToRemove::OutOfUse,
-        }
-    }
 }
 
 /// Since when a sweeper that sweeps again and again has seen each participant and each gap unchanged.
@@ -366,7 +356,6 @@ impl Sweep<'_> {
         let drawn = Duration::from_micros(item.last.get());
         let has_expired = item.expires_at > 0 && item.expires_at < now.as_secs();
         match self.to_remove {
-            ToRemove::None => false,
             ToRemove::OutOfUse => has_expired && drawn + DAY < now,
             ToRemove::EveryIdle => drawn + MINUTE < now,
         }

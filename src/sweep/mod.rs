@@ -5,6 +5,6 @@ mod report;
 mod table;
 
 pub(crate) use lock::{SweepMemory, ToRemove};
-pub use report::{IdleLocks, SweepReport};
+pub use report::SweepReport;
 pub use table::TableSweepReport;
 pub(crate) use table::{Pass, Sweeps};

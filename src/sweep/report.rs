@@ -1,7 +1,6 @@
-//! What a sweep is to remove, and what it removed.
+//! What a sweep removed.
 
 use std::fmt;
-use std::ops::AddAssign;
 
 /// How many things a sweep removed, by kind. Each count is a lower bound: a removal whose answer was lost may add one.
 ///
@@ -36,13 +35,7 @@ pub struct SweepReport {
 
 impl SweepReport {
     /// Whether nothing was removed.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// assert!(fairlock::SweepReport::default().is_nothing());
-    /// ```
-    pub fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self) -> bool {
         self.counts().iter().all(|(count, _)| *count == 0)
     }
 
@@ -56,10 +49,8 @@ impl SweepReport {
             (self.locks, "idle locks"),
         ]
     }
-}
 
-impl AddAssign for SweepReport {
-    fn add_assign(&mut self, other: SweepReport) {
+    pub(crate) fn add(&mut self, other: SweepReport) {
         self.holders += other.holders;
         self.successors += other.successors;
         self.waiters += other.waiters;
@@ -87,20 +78,4 @@ impl fmt::Display for SweepReport {
             false => Ok(()),
         }
     }
-}
-
-/// What a sweep does with the items of locks that no client has used for the idle retention.
-///
-/// # Examples
-///
-/// ```
-/// assert_eq!(fairlock::IdleLocks::default(), fairlock::IdleLocks::Keep);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum IdleLocks {
-    /// Leaves them to DynamoDB's TTL.
-    #[default]
-    Keep,
-    /// Removes them, for tables without TTL.
-    Remove,
 }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client_state::{ClientHandle, ClientInner};
+use crate::config;
 use crate::error::{Error, Invalid};
 use crate::name::LockName;
 use crate::store::{Failure, RetryPolicy, ScanPlace};
 use fairlock_protocol::witness::Witnesses;
 
 use super::lock::{Sweep, SweepMemory, ToRemove};
-use super::report::{IdleLocks, SweepReport};
+use super::report::SweepReport;
 
 /// The shortest time between two sweeps of a whole table.
 const MIN_EVERY: Duration = Duration::from_secs(1);
@@ -57,21 +58,11 @@ pub(crate) struct Sweeps {
 }
 
 impl Sweeps {
-    pub(crate) fn new(
-        client: ClientHandle,
-        every: Duration,
-        idle_locks: IdleLocks,
-    ) -> Result<Self, Invalid> {
-        if every < MIN_EVERY {
-            return Err(Invalid::TooShort {
-                setting: "time between sweeps",
-                value: every,
-                bound: "each reads the whole table",
-                bound_value: MIN_EVERY,
-            });
-        }
+    pub(crate) fn new(client: ClientHandle, every: Duration) -> Result<Self, Invalid> {
+        let bound = "each reads the whole table";
+        config::at_least("time between sweeps", every, bound, MIN_EVERY)?;
         Ok(Sweeps {
-            pass: Pass::new(Arc::clone(&client), idle_locks),
+            pass: Pass::new(Arc::clone(&client)),
             client,
             every: every.min(MAX_EVERY),
             is_first: true,
@@ -101,18 +92,16 @@ impl Sweeps {
 pub(crate) struct Pass {
     inner: Arc<ClientInner>,
     policy: RetryPolicy,
-    idle_locks: IdleLocks,
     /// What is remembered of the locks that left something to watch when they were last swept.
     memories: HashMap<LockName, SweepMemory>,
     pub(crate) swept: TableSweepReport,
 }
 
 impl Pass {
-    pub(crate) fn new(inner: Arc<ClientInner>, idle_locks: IdleLocks) -> Self {
+    pub(crate) fn new(inner: Arc<ClientInner>) -> Self {
         Pass {
             policy: inner.policy_of_few(inner.closed.clone()),
             inner,
-            idle_locks,
             memories: HashMap::new(),
             swept: TableSweepReport::default(),
         }
@@ -152,9 +141,9 @@ impl Pass {
         self.swept.locks += 1;
         let swept = self
             .inner
-            .sweep(&name, &self.policy, &mut memory, self.idle_locks.into());
+            .sweep(&name, &self.policy, &mut memory, ToRemove::OutOfUse);
         match swept.await {
-            Ok(swept) => self.swept.removed += swept,
+            Ok(swept) => self.swept.removed.add(swept),
             Err(failure) => {
                 self.swept.failed += 1;
                 tracing::warn!(lock = %name, %failure, "could not sweep a lock");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairlock::IdleLocks;
+use fairlock::SweepReport;
 use fairlock_testkit::sweeps::Sweeping;
 use fastrand::Rng;
 
@@ -122,13 +122,17 @@ async fn moody(host: &Host, mood: Mood, span: Duration) {
 
 /// Sweeps all the time, by every available way, over the same bad link.
 async fn run_wild(world: &Arc<World>, host: &Host, span: Duration, rng: &mut Rng) {
-    let _sweeping = Sweeping::of(&host.locks, Duration::from_secs(1), IdleLocks::Remove);
+    let _sweeping = Sweeping::of(&host.locks, Duration::from_secs(1));
     for _ in 0..3 {
         let lock = rng.choice(&world.plan.locks).unwrap();
         let lock = host.locks.fair_lock(lock).unwrap();
         let tally = world.tally.clone();
         let once = spawn(async move {
-            if lock.sweep().await.is_ok_and(|swept| !swept.is_nothing()) {
+            if lock
+                .sweep()
+                .await
+                .is_ok_and(|swept| swept != SweepReport::default())
+            {
                 tally.fault("swept");
             }
         });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fairlock::{IdleLocks, RecordWait};
+use fairlock::RecordWait;
 
 use fairlock_testkit::datagram_network::Post;
 use fairlock_testkit::sweeps::Sweeping;
@@ -140,7 +140,7 @@ async fn tidy(world: &Arc<World>) {
     expect_items(world, "after a sweep", 1).await;
     wait(RETENTION + APART + 3600 * SECOND).await;
     if world.plan.swept_when_idle {
-        let swept = host.locks.sweep_table(IdleLocks::Remove).await;
+        let swept = host.locks.sweep_table().await;
         swept.unwrap();
     } else {
         world.engine.expire().await.unwrap();
@@ -151,7 +151,7 @@ async fn tidy(world: &Arc<World>) {
 /// Sweeps for long enough that every dead entry is seen unchanged for a lease.
 async fn sweep(world: &World, host: &Host) {
     let every = world.plan.longest_lease() + world.plan.longest_bound() + 2 * SECOND;
-    let _sweeping = Sweeping::of(&host.locks, every, IdleLocks::Keep);
+    let _sweeping = Sweeping::of(&host.locks, every);
     wait(6 * every).await;
 }
 

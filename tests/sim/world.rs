@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Network};
-use fairlock::{Clock, LockClient, Notifier, PlaceId, RandomSource};
+use fairlock::{Clock, LockClient, Notifier, PlaceId};
 use fairlock_testkit::datagram_network::{Post, PostBox};
 use fairlock_testkit::lying_notifier::Liar;
 use fastrand::Rng;
@@ -194,7 +194,7 @@ impl World {
             .server_clock_allowance(plan.allowance)
             .owner(format!("host-{id}-{made}"))
             .clock(clock.clone())
-            .random_source(RandomSource::seeded(self.random_source(id, made)));
+            .seeded(self.random_source(id, made));
         let builder = match plan.outage_timeout {
             Some(most) => builder.testing(|it| it.outage_timeout = Some(most)),
             None => builder,
@@ -402,7 +402,7 @@ impl World {
                 ticket: place.ticket().get(),
             });
             // If this is not answered, or the other host has died too, the place expires.
-            if other.locks.give_up(&place).await.is_ok() {
+            if other.locks.give_up(&place, Duration::ZERO).await.is_ok() {
                 self.tally.fault("given up by another");
             }
         }

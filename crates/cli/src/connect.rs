@@ -13,6 +13,12 @@ use crate::local_file::{self, Purpose};
 use crate::location::Location;
 use crate::request_meter::Meter;
 
+/// For a process that asks once. If it dies in its first moments, its first entry must carry a date, so that other clients can tell for how
+/// long it has been dead. So its calls read first.
+pub(crate) fn asks_once(builder: LockClientBuilder) -> LockClientBuilder {
+    builder.testing(|it| it.reads_first = true)
+}
+
 impl Location {
     /// Returns a client with these flags and the library's defaults.
     pub(crate) async fn locks(&self) -> Result<LockClient, Failure> {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::args::commands::{Data, DataGet, DataTurn};
-use crate::connect::patiently;
+use crate::connect::{asks_once, patiently};
 use crate::failure::{Failure, IO, UNFIT, killed_by, say};
 use crate::local_file::Purpose;
 use crate::location::Location;
@@ -123,7 +123,7 @@ fn write(
 
 async fn opened(turn: &DataTurn, location: &Location) -> Result<LockClient, Failure> {
     let opened = location.client(Purpose::Turn, |builder| {
-        let builder = builder.lease_duration(turn.lease);
+        let builder = asks_once(builder.lease_duration(turn.lease));
         match &turn.owner {
             Some(owner) => builder.owner(owner),
             None => builder,
@@ -174,7 +174,7 @@ async fn granted(
     signals: &mut UnboundedReceiver<i32>,
 ) -> Result<Result<LockGuard, i32>, Failure> {
     let told = |error| Failure::of(&error, location);
-    let lock = locks.fair_lock(&turn.lock).map_err(told)?.read_first();
+    let lock = locks.fair_lock(&turn.lock).map_err(told)?;
     let (picture, tells) = ProgressLine::of_lock(&turn.lock, location);
     let lock = lock.observed(tells);
     let guard = match picture.until(lock.acquire(turn.wait), signals).await {

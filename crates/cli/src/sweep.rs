@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use fairlock::{HeldLocks, IdleLocks, LockClient, SweepReport, TableSweepReport};
+use fairlock::{HeldLocks, LockClient, SweepReport, TableSweepReport};
 use futures::StreamExt;
 use serde::Serialize;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -82,10 +82,6 @@ fn ended(options: &Sweep, number: i32) -> ExitCode {
 
 async fn work(options: &Sweep, locks: &LockClient) -> Result<ExitCode, Failure> {
     let told = |error| Failure::of(&error, &options.location);
-    let idle_locks = match options.idle_locks {
-        true => IdleLocks::Remove,
-        false => IdleLocks::Keep,
-    };
     match (&options.lock, options.every) {
         (Some(name), _) => {
             let lock = locks.fair_lock(name).map_err(told)?;
@@ -93,11 +89,11 @@ async fn work(options: &Sweep, locks: &LockClient) -> Result<ExitCode, Failure> 
             told_once(options, one(swept))
         }
         (None, None) => {
-            let swept = locks.sweep_table(idle_locks).await.map_err(told)?;
+            let swept = locks.sweep_table().await.map_err(told)?;
             told_once(options, swept)
         }
         (None, Some(every)) => {
-            let mut sweeps = pin!(locks.sweeps(every, idle_locks).map_err(told)?);
+            let mut sweeps = pin!(locks.sweeps(every).map_err(told)?);
             // The loop ends with this process, or with the reader of its output.
             while let Some(swept) = sweeps.next().await {
                 match swept {

@@ -14,7 +14,8 @@ pub mod item;
 pub mod lease;
 pub mod moment;
 pub mod notification;
-pub mod numeral;
+#[cfg(feature = "serde")]
+mod numeral;
 pub mod pace;
 pub mod place;
 pub mod problem;

@@ -20,8 +20,6 @@ const DIGITS: usize = 38;
 /// assert_eq!(ticket.get(), 42);
 /// assert_eq!(ticket.to_string(), "42");
 /// assert!(ticket < Ticket::new(100));
-/// assert_eq!("42".parse(), Ok(ticket));
-/// assert_eq!(u64::from(ticket), 42);
 /// ```
 ///
 /// With the feature `serde` a ticket is written and read as its number.

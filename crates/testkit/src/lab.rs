@@ -11,7 +11,7 @@ use crate::consistent_reads::Reads;
 use crate::keyed_tables::{OF_LOCKS, create_table};
 use aws_sdk_dynamodb::types::{AttributeValue, TimeToLiveSpecification};
 use fairlock::embedded::{Engine, Faults, Network};
-use fairlock::{Clock, LockClient, LockClientBuilder, LockGuard, RandomSource, RecordWait};
+use fairlock::{Clock, LockClient, LockClientBuilder, LockGuard, RecordWait};
 use tokio::task::JoinHandle;
 
 /// The time at which every test starts, in seconds since 1970.
@@ -68,9 +68,7 @@ impl Lab {
         let builder = LockClient::builder(network.client())
             .table("locks")
             .owner(format!("host-{seed}"));
-        let builder = builder
-            .clock(self.clock.clone())
-            .random_source(RandomSource::seeded(seed));
+        let builder = builder.clock(self.clock.clone()).seeded(seed);
         Host {
             locks: set(builder).build().expect("settings that go together"),
             network,

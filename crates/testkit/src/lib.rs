@@ -11,6 +11,7 @@ pub mod counter;
 pub mod datagram_network;
 pub mod effort;
 pub mod http;
+pub mod invalid;
 pub mod keyed_tables;
 pub mod lab;
 pub mod log_lines;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Faults, Latency, Network};
-use fairlock::{Clock, FairLock, LockClient, RandomSource, RecordWait};
+use fairlock::{Clock, FairLock, LockClient, RecordWait};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -196,7 +196,7 @@ impl Site {
             .table("locks")
             .owner(format!("process {number}"))
             .clock(self.clock.clone())
-            .random_source(RandomSource::seeded(number as u64))
+            .seeded(number as u64)
             .lease_duration(self.build.lease)
             .testing(|it| it.filled_slots = Some(self.build.slots));
         let process = match self.build.are_notified {

@@ -12,9 +12,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Fault, Gate, Network, Request, When};
-use fairlock::{
-    Clock, Error, IdleLocks, LockClient, LockGuard, RandomSource, RecordWait, SweepReport,
-};
+use fairlock::{Clock, Error, LockClient, LockGuard, RecordWait, SweepReport};
 use tokio::time::sleep;
 
 /// A second.
@@ -90,10 +88,7 @@ impl World {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let builder = LockClient::builder(network.client()).successor_slots(2);
         let builder = builder.clock(self.clock.clone()).owner(number.to_string());
-        let locks = builder
-            .random_source(RandomSource::seeded(number))
-            .build()
-            .unwrap();
+        let locks = builder.seeded(number).build().unwrap();
         // Any answer will do, even that there is no table yet.
         let _ = locks.fair_lock("what time is it?").unwrap().sweep().await;
         locks
@@ -256,7 +251,7 @@ pub async fn swept_despite<F: Future<Output = ()>, T: FnOnce() -> F>(
         holds.then(|| Fault::Hold(When::Before, at_gate.clone()))
     });
     let client = world.client_on(&network).await;
-    let sweeping = spawn(async move { client.sweep_table(IdleLocks::Remove).await });
+    let sweeping = spawn(async move { client.sweep_table().await });
     gate.reached(1).await;
     touch().await;
     gate.open();

@@ -8,7 +8,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use fairlock::{IdleLocks, LockClient};
+use fairlock::LockClient;
 use futures::StreamExt;
 use tokio::task::JoinHandle;
 
@@ -22,8 +22,8 @@ impl Sweeping {
     /// # Panics
     ///
     /// If the time between two sweeps is refused.
-    pub fn of(locks: &LockClient, every: Duration, idle_locks: IdleLocks) -> Self {
-        let sweeps = locks.sweeps(every, idle_locks).unwrap();
+    pub fn of(locks: &LockClient, every: Duration) -> Self {
+        let sweeps = locks.sweeps(every).unwrap();
         Sweeping(tokio::spawn(async move {
             let mut sweeps = pin!(sweeps);
             // Ends with the client, or with the handle.

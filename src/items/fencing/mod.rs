@@ -131,15 +131,7 @@ impl Fence {
     }
 
     /// The attribute that remembers the newest token.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use fairlock::{Fence, Ticket};
-    ///
-    /// assert_eq!(Fence::new("fence", Ticket::new(7)).attribute(), "fence");
-    /// ```
-    pub fn attribute(&self) -> &str {
+    pub(crate) fn attribute(&self) -> &str {
         &self.attribute
     }
 

@@ -18,8 +18,8 @@ use super::{Inner, VersionedTable};
 /// A longer time-out for one request is a mistake of units.
 const MAX_REQUEST: Duration = Duration::from_secs(3600);
 const MILLISECOND: Duration = Duration::from_millis(1);
-/// DynamoDB's limit for names of attributes that indexes may have.
-const MAX_NAME: usize = 255;
+/// DynamoDB's limit for names of attributes that indexes may have, with room for what the attribute of the newest writes is called besides.
+const MAX_NAME: usize = 255 - "_writes".len();
 
 /// Settings of a [`VersionedTable`]. [`build`](Self::build) checks them and sends nothing.
 ///
@@ -39,7 +39,6 @@ pub struct VersionedTableBuilder {
     dynamodb: Client,
     table: String,
     version: String,
-    writes: Option<String>,
     attempts: usize,
     within: Duration,
     request_timeout: Duration,
@@ -53,7 +52,6 @@ impl VersionedTableBuilder {
             dynamodb,
             table,
             version: "version".into(),
-            writes: None,
             attempts: 16,
             within: Duration::from_secs(30),
             request_timeout: Duration::from_secs(2),
@@ -73,21 +71,6 @@ impl VersionedTableBuilder {
     /// ```
     pub fn version_attribute(mut self, name: impl Into<String>) -> Self {
         self.version = name.into();
-        self
-    }
-
-    /// Sets the attribute that holds the ids of an item's newest writes, a map. Default: the version attribute's name and
-    /// `_writes`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn set(builder: fairlock::VersionedTableBuilder) -> fairlock::VersionedTableBuilder {
-    /// builder.writes_attribute("w")
-    /// # }
-    /// ```
-    pub fn writes_attribute(mut self, name: impl Into<String>) -> Self {
-        self.writes = Some(name.into());
         self
     }
 
@@ -148,17 +131,17 @@ impl VersionedTableBuilder {
         self
     }
 
-    /// Sets where ids of writes and the jitter of pauses come from; for tests.
+    /// Takes all randomness from a seed, as [`LockClientBuilder::seeded`](crate::LockClientBuilder::seeded) does. For tests only.
     ///
     /// # Examples
     ///
     /// ```
     /// # fn set(builder: fairlock::VersionedTableBuilder) -> fairlock::VersionedTableBuilder {
-    /// builder.random_source(fairlock::RandomSource::seeded(7))
+    /// builder.seeded(42)
     /// # }
     /// ```
-    pub fn random_source(mut self, random_source: RandomSource) -> Self {
-        self.random_source = random_source;
+    pub fn seeded(mut self, seed: u64) -> Self {
+        self.random_source = RandomSource::seeded(seed);
         self
     }
 
@@ -203,26 +186,15 @@ impl VersionedTableBuilder {
 
     fn attributes(&self) -> Result<Attributes, Invalid> {
         let version = self.version.clone();
-        let named = self.writes.clone();
-        let writes = named.unwrap_or_else(|| format!("{version}_writes"));
-        let rule = "must be an attribute name of 1 to 255 bytes";
+        let writes = format!("{version}_writes");
+        let rule = "must be an attribute name of 1 to 248 bytes";
         config::text("version attribute", &version, MAX_NAME, rule)?;
-        config::text("attribute of writes", &writes, MAX_NAME, rule)?;
-        if version == writes {
-            let rule = "must not be the version attribute too";
-            return Err(config::unusable("attribute of writes", &writes, rule));
-        }
         Ok(Attributes { version, writes })
     }
 
     fn check(&self) -> Result<(), Invalid> {
         if self.attempts == 0 {
-            return Err(Invalid::Range {
-                setting: "attempts",
-                value: 0,
-                least: 1,
-                most: usize::MAX,
-            });
+            return Err(Invalid::new("max_attempts is 0 and must be at least 1"));
         }
         let (setting, timeout) = ("request time-out", self.request_timeout);
         config::at_least(setting, timeout, "the timer's grain", MILLISECOND)?;

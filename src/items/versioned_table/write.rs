@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 
-use crate::config;
 use crate::error::{Error, Invalid};
 use crate::items::fencing::Fence;
 use crate::store::{Failure, RetryPolicy, Write, ask, refusal};
@@ -335,19 +334,19 @@ fn checked<'k>(table: &VersionedTable, key: &'k Item) -> Result<&'k str, Invalid
         && own.iter().any(|name| *name == fence)
     {
         let rule = "must not be an attribute of the versions too";
-        return Err(config::unusable("attribute of the fence", fence, rule));
+        return Err(Invalid::text("attribute of the fence", fence, rule));
     }
     if let Some(fence) = table.fence.as_ref().map(Fence::attribute)
         && key.contains_key(fence)
     {
         let rule = "must not be a part of the key too: the token would take the key's place";
-        return Err(config::unusable("attribute of the fence", fence, rule));
+        return Err(Invalid::text("attribute of the fence", fence, rule));
     }
     if let Some(name) = own.into_iter().find(|name| key.contains_key(*name)) {
         let rule = "must not be a part of the key too";
-        return Err(config::unusable("attribute of the versions", name, rule));
+        return Err(Invalid::text("attribute of the versions", name, rule));
     }
     let rule = "must be the partition key, and the sort key if the table has one";
     let first = key.keys().min().map(String::as_str);
-    first.ok_or_else(|| config::unusable("key", "", rule))
+    first.ok_or_else(|| Invalid::text("key", "", rule))
 }

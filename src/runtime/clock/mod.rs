@@ -32,8 +32,6 @@ use fairlock_protocol::moment::Moment;
 /// use fairlock::Clock;
 ///
 /// let clock = Clock::of_tokio(Duration::from_secs(1_700_000_000));
-/// // Another host, whose wall clock is three hours ahead and whose time runs 2 % slow.
-/// let other = clock.clone().ahead(Duration::from_secs(3 * 3600)).at_rate(0.98);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
@@ -94,13 +92,7 @@ impl Clock {
     }
 
     /// Makes the clock of another host, whose wall time is ahead by `offset`. Has no effect on the system's clock.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let clock = fairlock::Clock::of_tokio(std::time::Duration::from_secs(1_700_000_000));
-    /// let fast = clock.ahead(std::time::Duration::from_secs(3600));
-    /// ```
+    #[doc(hidden)]
     #[must_use]
     pub fn ahead(mut self, offset: Duration) -> Self {
         if let Source::Tokio { unix, stepped, .. } = &mut self.0 {
@@ -112,15 +104,7 @@ impl Clock {
 
     /// Sets the wall time of this clock and its clones ahead by so many seconds, or back if negative, as NTP does while programs run. Leases
     /// go by another time, which nothing sets. Has no effect on the system's clock.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let clock = fairlock::Clock::of_tokio(std::time::Duration::from_secs(1_700_000_000));
-    /// let host = clock.clone().ahead(std::time::Duration::ZERO);
-    /// host.step(120);
-    /// host.step(-120);
-    /// ```
+    #[doc(hidden)]
     pub fn step(&self, seconds: i64) {
         if let Source::Tokio { stepped, .. } = &self.0 {
             stepped.fetch_add(seconds, Ordering::Relaxed);
@@ -129,13 +113,7 @@ impl Clock {
 
     /// Makes the clock count `factor` seconds a second: below 1, it is slow. The factor is kept between a thousandth and a thousand, and
     /// NaN counts as 1. Has no effect on the system's clock.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let clock = fairlock::Clock::of_tokio(std::time::Duration::from_secs(1_700_000_000));
-    /// let slow = clock.at_rate(0.98);
-    /// ```
+    #[doc(hidden)]
     #[must_use]
     pub fn at_rate(mut self, factor: f64) -> Self {
         if let Source::Tokio { rate, .. } = &mut self.0 {

@@ -16,9 +16,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Credentials, ProvideCredentials};
 use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType};
 use fairlock::embedded::{Fault, Network};
-use fairlock::{
-    Change, Clock, Error, LockClient, LockClientBuilder, RandomSource, RecordWait, VersionedTable,
-};
+use fairlock::{Change, Clock, Error, LockClient, LockClientBuilder, RecordWait, VersionedTable};
 use tokio::time::{Instant, sleep};
 
 use fairlock_testkit::keyed_tables::create_table;
@@ -104,9 +102,7 @@ fn host(
 ) -> Host {
     let network = Network::to(&lab.engine);
     let builder = LockClient::builder(dynamodb(&network, provider)).table("locks");
-    let builder = builder
-        .clock(lab.clock.clone())
-        .random_source(RandomSource::seeded(7));
+    let builder = builder.clock(lab.clock.clone()).seeded(7);
     Host {
         locks: set(builder).build().unwrap(),
         network,

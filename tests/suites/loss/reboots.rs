@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fairlock::embedded::{Engine, Fault, When};
-use fairlock::{IdleLocks, LockGuard, Participant, RecordWait};
+use fairlock::{LockGuard, Participant, RecordWait};
 use fairlock_testkit::lab::{Host, acquire, cut_off};
 use tokio::time::{Instant, sleep};
 
@@ -132,7 +132,7 @@ fn who_held_a_lock_or_waited_is_gone_at_once_after_a_reboot() {
                         assert_eq!(counts, (2, 1, 1), "{swept}");
                     }
                     "sweeps a table" => {
-                        let swept = caller.locks.sweep_table(IdleLocks::Keep).await.unwrap();
+                        let swept = caller.locks.sweep_table().await.unwrap();
                         assert_eq!(swept.removed.holders, 2, "{swept}");
                     }
                     _ => assert!(lock.try_acquire().await.unwrap().is_some(), "{wall}"),

@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::Client;
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
 use fairlock::embedded::{BootTime, Engine, Network, WallClock};
-use fairlock::{Clock, IdleLocks, LockClient, LockClientBuilder, RandomSource, RecordWait};
+use fairlock::{Clock, LockClient, LockClientBuilder, RecordWait};
 use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::virtual_time;
 use tokio::time::Instant;
@@ -170,7 +170,7 @@ pub(crate) fn host_on(
     let network = Network::to(engine).seeded(seed);
     let builder = LockClient::builder(network.client()).table("locks");
     let builder = builder.clock(machine.wall.clone());
-    let builder = builder.random_source(RandomSource::seeded(seed));
+    let builder = builder.seeded(seed);
     let locks = set(builder).build().unwrap();
     Host { locks, network }
 }
@@ -181,7 +181,7 @@ pub(crate) async fn nobody_else_gets_it(caller: &Host, why: &str) {
     let waits = RecordWait::Timeout(3 * SECOND);
     assert!(lock.acquire(waits).await.is_err(), "{why}");
     lock.sweep().await.unwrap();
-    caller.locks.sweep_table(IdleLocks::Keep).await.unwrap();
+    caller.locks.sweep_table().await.unwrap();
 }
 
 #[test]

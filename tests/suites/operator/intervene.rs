@@ -92,7 +92,10 @@ fn a_release_after_the_break_tells_it_before_any_renewal() {
         assert!(matches!(reason, LossReason::Broken { .. }), "{reason}");
         // A later hold of the same client that ends otherwise is not taken for the broken one.
         let guard = acquire(&one).await;
-        ops.locks.give_up(&guard.place_id()).await.unwrap();
+        ops.locks
+            .give_up(&guard.place_id(), Duration::ZERO)
+            .await
+            .unwrap();
         let reason = guard.lost().await.reason;
         assert_eq!(reason, LossReason::Evicted { by: None });
     });

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use fairlock::embedded::Network;
-use fairlock::{Error, FairLock, HeldLocks, IdleLocks, LockClient, RecordWait, Ticket};
+use fairlock::{Error, FairLock, HeldLocks, LockClient, RecordWait, Ticket};
 use futures::StreamExt;
 use tokio::time::sleep;
 
@@ -33,12 +33,10 @@ fn an_idle_lock_goes_after_its_retention_and_comes_back_with_larger_tickets() {
         let lock = locks.fair_lock("a").unwrap();
         let before = turn(&lock).await;
         sleep(6 * DAY).await;
-        let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
+        let swept = locks.sweep_table().await.unwrap();
         assert_eq!((swept.locks, swept.removed), (1, nothing()));
         sleep(DAY + 5 * SECOND).await;
-        let swept = locks.sweep_table(IdleLocks::Keep).await.unwrap();
-        assert_eq!(swept.removed, nothing());
-        let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
+        let swept = locks.sweep_table().await.unwrap();
         assert_eq!(swept.removed.locks, 1);
         assert!(world.left_of("a").await.is_empty());
         assert!(turn(&lock).await > before);
@@ -59,7 +57,7 @@ fn a_lock_that_is_held_or_was_used_meanwhile_is_not_idle() {
         let guard = lock.try_acquire().await.unwrap().unwrap();
         sleep(8 * DAY / 100).await;
         let locks = world.client().await;
-        let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
+        let swept = locks.sweep_table().await.unwrap();
         assert_eq!(swept.removed, nothing());
         guard.release().await.unwrap();
     });
@@ -74,7 +72,7 @@ fn a_host_whose_clock_is_ahead_does_not_remove_idle_locks_early() {
         let ahead = LockClient::builder(world.engine.client());
         let ahead = ahead.clock(world.clock.clone().ahead(30 * DAY));
         let ahead = ahead.build().unwrap();
-        let swept = ahead.sweep_table(IdleLocks::Remove).await.unwrap();
+        let swept = ahead.sweep_table().await.unwrap();
         assert_eq!(swept.removed, nothing());
     });
 }
@@ -96,7 +94,7 @@ fn an_idle_semaphore_goes_after_its_retention_and_may_have_another_number_then()
         let six = locks.semaphore("a", 6).unwrap();
         assert!(six.acquire(RecordWait::NoWait).await.is_err());
         sleep(7 * DAY + 5 * SECOND).await;
-        let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
+        let swept = locks.sweep_table().await.unwrap();
         assert_eq!(swept.removed.locks, 1);
         assert!(world.left_of("a").await.is_empty());
         let permit = six.acquire(RecordWait::NoWait).await.unwrap();
@@ -121,7 +119,7 @@ fn a_lock_that_only_those_have_who_came_beside_its_holder_is_not_idle() {
         let mut names = item.keys();
         let nonce = names.find(|name| name.len() == 32).unwrap();
         world.set("a", nonce, 999).await;
-        let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
+        let swept = locks.sweep_table().await.unwrap();
         assert_eq!((swept.removed, swept.failed), (nothing(), 0));
         assert!(second.is_held());
         let ticket = second.ticket().get();
@@ -142,14 +140,14 @@ fn data_stays_for_the_idle_retention_of_its_lock_and_goes_with_it() {
         // Each turn counts as a use of the lock.
         for _ in 0..2 {
             sleep(6 * DAY).await;
-            let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
+            let swept = locks.sweep_table().await.unwrap();
             assert_eq!(swept.removed, nothing());
             turn(&lock).await;
         }
         let data = lock.inspect().await.unwrap().data.unwrap();
         assert_eq!(data.bytes.to_vec(), b"cursor");
         sleep(7 * DAY + 5 * SECOND).await;
-        let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
+        let swept = locks.sweep_table().await.unwrap();
         assert_eq!(swept.removed.locks, 1);
         assert_eq!(lock.inspect().await.unwrap().data, None);
         let guard = lock.try_acquire().await.unwrap().unwrap();
@@ -170,7 +168,7 @@ fn a_lock_that_cannot_be_read_does_not_stop_the_sweep_of_others() {
         sleep(DEATH).await;
         world.set("a", "format", 99).await;
         let locks = world.client().await;
-        let swept = locks.sweep_table(IdleLocks::Keep).await.unwrap();
+        let swept = locks.sweep_table().await.unwrap();
         assert_eq!(
             (swept.locks, swept.failed, swept.removed.holders),
             (2, 1, 1)
@@ -188,7 +186,7 @@ fn locks_of_another_namespace_are_left_alone() {
         sleep(DEATH).await;
         let others = LockClient::builder(world.engine.client()).namespace("fair");
         let others = others.clock(world.clock.clone()).build().unwrap();
-        let swept = others.sweep_table(IdleLocks::Remove).await.unwrap();
+        let swept = others.sweep_table().await.unwrap();
         assert_eq!((swept.locks, swept.removed), (0, nothing()));
     });
 }
@@ -204,7 +202,7 @@ fn a_stream_of_sweeps_goes_on_after_a_failure_and_ends_with_its_client() {
         let crashed = world.crashable().await;
         let _guard = crashed.take("a").await;
         let sweeping = world.crashable().await;
-        let swept = sweeping.locks.sweeps(OFTEN, IdleLocks::Keep).unwrap();
+        let swept = sweeping.locks.sweeps(OFTEN).unwrap();
         let swept = tokio::spawn(swept.map(|swept| swept.is_ok()).collect::<Vec<_>>());
         sleep(OFTEN).await;
         crashed.crash();
@@ -228,12 +226,12 @@ fn sweeps_that_would_never_rest_or_of_a_client_that_is_shut_down_are_none() {
     virtual_time(async {
         let world = World::new().await;
         let locks = world.client().await;
-        let restless = locks.sweeps(Duration::ZERO, IdleLocks::Keep);
+        let restless = locks.sweeps(Duration::ZERO);
         assert!(matches!(restless.map(drop), Err(Error::Invalid(_))));
         locks.shutdown(HeldLocks::Keep, SECOND).await;
-        let late = locks.sweeps(SECOND, IdleLocks::Keep).unwrap();
+        let late = locks.sweeps(SECOND).unwrap();
         assert_eq!(late.count().await, 0);
-        let swept = locks.sweep_table(IdleLocks::Keep).await;
+        let swept = locks.sweep_table().await;
         assert!(matches!(swept, Err(Error::ShutDown(_))));
     });
 }
@@ -244,7 +242,7 @@ fn sweeps_that_are_never_due_again_rest() {
         let world = World::new().await;
         let network = Network::to(&world.engine);
         let locks = world.client_on(&network).await;
-        let _sweeping = Sweeping::of(&locks, Duration::MAX, IdleLocks::Keep);
+        let _sweeping = Sweeping::of(&locks, Duration::MAX);
         sleep(DAY).await;
         assert_eq!(network.counts().of("Scan"), 1);
     });

@@ -14,8 +14,7 @@ use aws_sdk_dynamodb::types::{
 };
 use fairlock::embedded::{Engine, Fault, Network, When};
 use fairlock::{
-    Clock, Error, Finding, HeldLocks, LockClient, LockClientBuilder, RandomSource, RecordWait,
-    Severity,
+    Clock, Error, Finding, HeldLocks, LockClient, LockClientBuilder, RecordWait, Severity,
 };
 use fairlock_testkit::datagram_network::Post;
 use fairlock_testkit::keyed_tables::create_table;
@@ -35,7 +34,7 @@ fn engine() -> Engine {
 fn builder(network: &Network) -> LockClientBuilder {
     let clock = Clock::of_tokio(Duration::from_secs(1_700_000_000));
     let locks = LockClient::builder(network.client()).table("locks");
-    locks.clock(clock).random_source(RandomSource::seeded(1))
+    locks.clock(clock).seeded(1)
 }
 
 fn locks(engine: &Engine) -> LockClient {
@@ -191,7 +190,7 @@ fn many_may_create_the_table_at_once() {
 /// How often a client polls a lock that another client holds for a tenth of a second.
 async fn polls_at_a_held_lock(network: &Network, locks: &LockClient, engine: &Engine) -> u64 {
     // The same random source would draw the same nonce.
-    let holder = builder(&Network::to(engine)).random_source(RandomSource::seeded(2));
+    let holder = builder(&Network::to(engine)).seeded(2);
     let holder = holder.build().unwrap();
     let held = holder.fair_lock("a").unwrap().try_acquire().await.unwrap();
     let before = network.counts().requests();
@@ -212,8 +211,7 @@ fn a_client_that_waited_for_the_table_polls_as_often_as_any_other() {
         let engine = engine();
         let networks = [Network::to(&engine), Network::to(&engine)];
         let [maker, other] = [0, 1].map(|index| {
-            let source = RandomSource::seeded(3 + index as u64);
-            let builder = builder(&networks[index]).random_source(source);
+            let builder = builder(&networks[index]).seeded(3 + index as u64);
             builder.build().unwrap()
         });
         create(&maker).await;

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use fairlock::embedded::Fault::Duplicate;
 use fairlock::embedded::{Fault, Faults, Gate, When};
-use fairlock::{Error, Invalid, LockGuard, RecordWait, Ticket};
+use fairlock::{Error, LockGuard, RecordWait, Ticket};
+use fairlock_testkit::invalid::is_invalid;
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::verbs::meets;
 use fairlock_testkit::virtual_time;
@@ -174,20 +175,14 @@ fn too_much_and_what_is_shared_are_refused_and_nothing_is_sent() {
         assert_eq!(carried(&host).await, Some((most, guard.ticket())));
         let before = host.network.counts().requests();
         let refused = guard.set_data(vec![7; 64 * 1024 + 1]).await.unwrap_err();
-        assert!(
-            matches!(refused, Error::Invalid(Invalid::TooMuchData { .. })),
-            "{refused}"
-        );
+        assert!(is_invalid(&refused, "at most 65536"), "{refused}");
         assert_eq!(host.network.counts().requests(), before);
         guard.release().await.unwrap();
         let lock = host.locks.fair_lock("a").unwrap();
         let sharer = lock.acquire_shared(RecordWait::Infinite).await.unwrap();
         assert!(with(&sharer).is_some(), "it reads what is there");
         let refused = sharer.set_data("x").await.unwrap_err();
-        assert!(
-            matches!(refused, Error::Invalid(Invalid::SharedData)),
-            "{refused}"
-        );
+        assert!(is_invalid(&refused, "this hold shares it"), "{refused}");
     });
 }
 

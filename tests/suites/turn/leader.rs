@@ -1,4 +1,4 @@
-//! Candidates of one lock. At most one leads. A leader that loses, resigns or is stopped makes room for the next, and each candidate learns
+//! Candidates of one lock. At most one leads. A leader that loses, returns or is stopped makes room for the next, and each candidate learns
 //! what becomes of it.
 #![expect(
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ use fairlock_testkit::child_process::example;
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::{real_time, virtual_time};
 use futures::{FutureExt, poll};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -136,7 +136,6 @@ fn a_candidate_that_resigns_in_danger_stops_before_the_lock_is_lost() {
         let (a, b, news) = (lab.host(), lab.host(), News::default());
         let lock = a.locks.fair_lock("a").unwrap();
         let first = news.observing(lock.candidate().resigns_in_danger(), "a");
-        let resigns = first.resignation();
         let dropped = Arc::new(Mutex::new(None));
         let noted = Arc::clone(&dropped);
         let first = first.lead(async |_: &LockGuard| -> ControlFlow<()> {
@@ -161,7 +160,6 @@ fn a_candidate_that_resigns_in_danger_stops_before_the_lock_is_lost() {
             a.network.set_faults(Faults::default());
             next.release().await.unwrap();
             lab.wait(60 * SECOND).await;
-            resigns.resign();
         };
         tokio::select! {
             led = first => panic!("{led:?}"),
@@ -171,38 +169,6 @@ fn a_candidate_that_resigns_in_danger_stops_before_the_lock_is_lost() {
         assert_eq!(heard[0], "a in danger");
         assert!(heard[1].starts_with("a ended, "), "{heard:?}");
         assert!(heard[2..].contains(&"a began".to_owned()), "{heard:?}");
-    });
-}
-
-#[test]
-fn a_candidate_that_heeds_requests_gives_way_when_it_is_asked() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b, news) = (lab.host(), lab.host(), News::default());
-        let lock = a.locks.fair_lock("a").unwrap();
-        let heeds = news.observing(lock.candidate().resigns_when_asked(), "a");
-        let not = news.candidate(&b, "b");
-        let second = async {
-            lab.settle().await;
-            not.lead(for_ever).await
-        };
-        let others = async {
-            lab.wait(5 * SECOND).await;
-            assert_eq!(news.heard(), ["a began"]);
-            assert_eq!(b.locks.ask_to_yield("a", "soon").await.unwrap(), 1);
-            lab.wait(30 * SECOND).await;
-            assert_eq!(news.heard(), ["a ended", "b began"]);
-            // The other candidate goes on.
-            assert_eq!(a.locks.ask_to_yield("a", "soon").await.unwrap(), 1);
-            lab.wait(30 * SECOND).await;
-            assert_eq!(news.heard(), [""; 0]);
-        };
-        tokio::select! {
-            biased;
-            led = heeds.lead(for_ever) => panic!("{led:?}"),
-            led = second => panic!("{led:?}"),
-            () = others => {}
-        }
     });
 }
 
@@ -227,11 +193,16 @@ fn who_is_cut_off_stops_before_the_next_leads_and_stands_again_when_it_can() {
         let lab = Lab::new().await;
         let (a, b, news) = (lab.host(), lab.host(), News::default());
         let (first, second) = (news.candidate(&a, "a"), news.candidate(&b, "b"));
-        let second_resigns = second.resignation();
+        let resigns = Arc::new(Notify::new());
+        let told = Arc::clone(&resigns);
+        let work = async move |_: &LockGuard| {
+            told.notified().await;
+            ControlFlow::<()>::Continue(())
+        };
         let mut leading = JoinSet::new();
         leading.spawn(first.lead(for_ever));
         lab.settle().await;
-        leading.spawn(second.lead(for_ever));
+        leading.spawn(second.lead(work));
         lab.settle().await;
         a.network.set_faults(cut_off());
         lab.wait(60 * SECOND).await;
@@ -249,7 +220,7 @@ fn who_is_cut_off_stops_before_the_next_leads_and_stands_again_when_it_can() {
         a.network.set_faults(Faults::default());
         lab.wait(60 * SECOND).await;
         assert_eq!(news.heard(), ["a in reach"]);
-        second_resigns.resign();
+        resigns.notify_waiters();
         lab.settle().await;
         let mut heard = news.heard();
         heard.sort();
@@ -265,97 +236,26 @@ fn who_resigns_makes_room_for_those_in_queue_and_stands_behind_them() {
         let lab = Lab::new().await;
         let (a, b, news) = (lab.host(), lab.host(), News::default());
         let candidate = news.candidate(&a, "a");
-        let resignation = candidate.resignation();
+        let resigns = Arc::new(Notify::new());
+        let told = Arc::clone(&resigns);
+        let work = async move |_: &LockGuard| {
+            told.notified().await;
+            ControlFlow::<()>::Continue(())
+        };
         let mut leading = JoinSet::new();
-        leading.spawn(candidate.lead(for_ever));
+        leading.spawn(candidate.lead(work));
         lab.settle().await;
         let waiting = waits(&lab, &b).await;
-        resignation.resign();
+        resigns.notify_waiters();
         let guard = waiting.await.unwrap();
         lab.settle().await;
-        // It does not lead, so it cannot resign, and this call has no effect later either.
-        resignation.resign();
         guard.release().await.unwrap();
         lab.settle().await;
         assert_eq!(news.heard(), ["a began", "a ended", "a began"]);
         // Alone in the queue, it leads again.
-        resignation.clone().resign();
+        resigns.notify_waiters();
         lab.settle().await;
         assert_eq!(news.heard(), ["a ended", "a began"]);
-    });
-}
-
-#[test]
-fn who_is_told_that_it_leads_may_resign_at_once() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, begun) = (lab.host(), Arc::new(Mutex::new(0)));
-        let candidate = host.locks.fair_lock("a").unwrap().candidate();
-        let (resignation, count) = (candidate.resignation(), begun.clone());
-        let candidate = candidate.observed(move |news| {
-            if let LeadershipEvent::Began { .. } = news {
-                let mut begun = count.lock().unwrap();
-                *begun += 1;
-                if *begun == 1 {
-                    resignation.resign();
-                }
-            }
-        });
-        let (stop, stopped) = oneshot::channel();
-        let candidate = candidate.until(async { stopped.await.unwrap() });
-        let mut leading = JoinSet::new();
-        leading.spawn(candidate.lead(for_ever));
-        lab.settle().await;
-        assert_eq!(*begun.lock().unwrap(), 2);
-        stop.send(()).unwrap();
-        assert_eq!(leading.join_next().await.unwrap().unwrap().unwrap(), None);
-    });
-}
-
-#[test]
-fn a_resignation_between_the_grant_and_the_next_poll_ends_the_term_before_its_work_begins() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other, news) = (lab.host(), lab.host(), News::default());
-        let guard = acquire(&other).await;
-        let candidate = news.candidate(&host, "a");
-        let resignation = candidate.resignation();
-        let worked = Arc::new(Mutex::new(0));
-        let count = worked.clone();
-        let work = async move |_: &LockGuard| {
-            *count.lock().unwrap() += 1;
-            pending::<ControlFlow<()>>().await
-        };
-        let mut leading = pin!(candidate.lead(work));
-        assert!(poll!(&mut leading).is_pending());
-        lab.settle().await;
-        // While it waits, it cannot resign.
-        resignation.resign();
-        lab.settle().await;
-        guard.release().await.unwrap();
-        lab.settle().await;
-        // By now every client can see that it holds the lock.
-        let lock = other.locks.fair_lock("a").unwrap();
-        let state = lock.inspect().await.unwrap();
-        assert_eq!(state.holder.unwrap().owner, "host-0");
-        resignation.resign();
-        let waiting = waits(&lab, &other).await;
-        // Each of its steps needs another poll.
-        for _ in 0..3 {
-            assert!(poll!(&mut leading).is_pending());
-            lab.settle().await;
-        }
-        let next = waiting.await.unwrap();
-        assert_eq!(news.heard(), ["a began", "a ended"]);
-        assert_eq!(*worked.lock().unwrap(), 0);
-        // It joins the queue again, and the new term is not the one that it resigned from.
-        next.release().await.unwrap();
-        for _ in 0..3 {
-            assert!(poll!(&mut leading).is_pending());
-            lab.settle().await;
-        }
-        assert_eq!(news.heard(), ["a began"]);
-        assert_eq!(*worked.lock().unwrap(), 1);
     });
 }
 

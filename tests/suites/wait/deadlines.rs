@@ -112,13 +112,12 @@ async fn scene() -> Scene {
 }
 
 /// Each call, and how long it may take.
-const CALLS: [(&str, Duration); 34] = [
+const CALLS: [(&str, Duration); 32] = [
     ("acquire", IN_TURN),
     ("acquire shared", IN_TURN),
     ("acquire a free lock", IN_TURN),
     ("acquire permits", IN_TURN),
     ("acquire several", IN_TURN),
-    ("acquire read first", IN_TURN),
     ("try", AT_ONCE),
     ("try shared", AT_ONCE),
     ("try permits", AT_ONCE),
@@ -126,7 +125,6 @@ const CALLS: [(&str, Duration); 34] = [
         "try several",
         AT_ONCE.saturating_add(AT_ONCE).saturating_add(REQUEST),
     ),
-    ("try read first", AT_ONCE.saturating_add(REQUEST)),
     ("lease", AT_ONCE),
     ("lease that there is", AT_ONCE),
     ("lease of permits that there is", AT_ONCE),
@@ -163,19 +161,16 @@ async fn told<T>(call: impl Future<Output = Result<T, Error>>) -> String {
 async fn wait_for(call: &str, host: &Host) -> Option<String> {
     let (a, permits) = (fair(host, "a"), host.locks.semaphore("s", 3).unwrap());
     let several = host.locks.multi_lock(["a", "own"]).unwrap();
-    let read_first = a.clone().read_first();
     Some(match call {
         "acquire" => told(a.acquire(WAIT)).await,
         "acquire shared" => told(a.acquire_shared(WAIT)).await,
         "acquire a free lock" => told(fair(host, "idle").acquire(WAIT)).await,
         "acquire permits" => told(permits.acquire_many(2, WAIT)).await,
         "acquire several" => told(several.acquire(WAIT)).await,
-        "acquire read first" => told(read_first.acquire(WAIT)).await,
         "try" => told(a.try_acquire()).await,
         "try shared" => told(a.try_acquire_shared()).await,
         "try permits" => told(permits.try_acquire_many(2)).await,
         "try several" => told(several.try_acquire()).await,
-        "try read first" => told(read_first.try_acquire()).await,
         _ => return None,
     })
 }
@@ -221,7 +216,7 @@ async fn administer(
         "inspect" => told(fair(host, "a").inspect()).await,
         "ask" => told(locks.ask_to_yield("a", "please")).await,
         "break" => told(locks.break_hold("b", seen, "away")).await,
-        "give up" => told(locks.give_up(&own.place_id())).await,
+        "give up" => told(locks.give_up(&own.place_id(), Duration::ZERO)).await,
         "resize" => told(locks.resize("s", 4)).await,
         "delete" => told(locks.delete_lock("idle")).await,
         "sweep" => told(fair(host, "idle").sweep()).await,

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use fairlock::{HeldLocks, IdleLocks, LockClient};
+use fairlock::{HeldLocks, LockClient};
 use fairlock_cli::contention::error_chain::told;
 use futures::StreamExt;
 use futures::future::{pending, ready};
@@ -47,7 +47,7 @@ pub(crate) async fn end(soak: &Soak, crew: JoinSet<()>) -> Result<Left, Failure>
 /// only to a client that has observed it for a lease.
 async fn settle(soak: &Soak, locks: &LockClient) -> Left {
     let sweeping = async {
-        match locks.sweeps(SECOND, IdleLocks::Keep) {
+        match locks.sweeps(SECOND) {
             Ok(sweeps) => sweeps.for_each(|_| ready(())).await,
             Err(error) => soak.findings.add(format!("surprise: no sweeps: {error}")),
         }

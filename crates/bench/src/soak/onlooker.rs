@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairlock::{Error, HeldLocks, IdleLocks, LockClient, LockState};
+use fairlock::{Error, HeldLocks, LockClient, LockState};
 use fairlock_cli::contention::error_chain::told;
 use fastrand::Rng;
 use futures::StreamExt;
@@ -24,7 +24,7 @@ pub(crate) async fn work(soak: &Soak, locks: LockClient, mut rng: Rng) {
 }
 
 async fn sweep_often(soak: &Soak, locks: &LockClient) {
-    match locks.sweeps(BETWEEN_SWEEPS, IdleLocks::Remove) {
+    match locks.sweeps(BETWEEN_SWEEPS) {
         Ok(sweeps) => sweeps.for_each(|_| ready(())).await,
         Err(error) => soak.findings.add(format!("surprise: no sweeps: {error}")),
     }

@@ -442,15 +442,16 @@ pub(crate) struct LeaseShow {
 }
 
 pub(crate) const SWEEP_EXAMPLES: &str = "\
-Removes dead holders, dead waiters and what is left of past turns, and never what is alive. Reads \
-the whole table. Nothing needs this where callers come for the locks and TTL is on.
+Removes dead holders, dead waiters, what is left of past turns, and locks that nobody has used for \
+the idle retention; never what is alive. Reads the whole table. Nothing needs this where callers \
+come for the locks and TTL is on.
 
 Exit codes: 0 if all was swept, or a signal ended --every, 64 for a wrong command line, 69 if a \
 lock or the table could not be swept, 128 + n if signal n ended a single sweep.
 
 Examples:
   fairlock sweep
-  fairlock sweep --idle-locks --every 1h     for tables without TTL
+  fairlock sweep --every 1h                  for tables without TTL
   fairlock sweep nightly
   fairlock sweep --json | jq .holders";
 
@@ -460,10 +461,6 @@ pub(crate) struct Sweep {
     /// Sweep again and again, at about this distance, until a signal comes.
     #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "lock")]
     pub(crate) every: Option<Duration>,
-
-    /// Also remove the items of locks that nobody has used for the idle retention, as TTL would.
-    #[arg(long, conflicts_with = "lock")]
-    pub(crate) idle_locks: bool,
 
     /// Print JSON, one line for each sweep; `fairlock man json` explains the fields.
     #[arg(long)]

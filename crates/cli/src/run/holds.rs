@@ -14,8 +14,7 @@ use crate::args::claim::Share;
 use crate::args::commands::Claim;
 use crate::text::shown;
 
-/// What is asked for. This process asks once only. If it dies in its first moments, its first entry must carry a date, so that other
-/// clients can tell for how long it has been dead. So each of these reads first.
+/// What is asked for.
 pub(super) enum Asks {
     Exclusive(FairLock),
     Reader(FairLock),
@@ -25,14 +24,14 @@ pub(super) enum Asks {
 
 impl Asks {
     pub(super) fn of(claim: &Claim, locks: &LockClient) -> Result<Asks, Error> {
-        let lock = || Ok::<_, Error>(locks.fair_lock(&claim.lock)?.read_first());
+        let lock = || locks.fair_lock(&claim.lock);
         let asks = match claim.share() {
             Share::Exclusive => Asks::Exclusive(lock()?),
             Share::Reader => Asks::Reader(lock()?),
             Share::Permits { total, take } => {
-                Asks::Permits(locks.semaphore(&claim.lock, total)?.read_first(), take)
+                Asks::Permits(locks.semaphore(&claim.lock, total)?, take)
             }
-            Share::Several => Asks::Several(locks.multi_lock(claim.locks())?.read_first()),
+            Share::Several => Asks::Several(locks.multi_lock(claim.locks())?),
         };
         let asks = match claim.max_hold {
             Some(most) => asks.max_hold(most),

@@ -21,7 +21,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{interval, sleep};
 
 use crate::args::Run;
-use crate::connect::patiently;
+use crate::connect::{asks_once, patiently};
 use crate::failure::{Failure, NOT_GRANTED, killed_by, say};
 use crate::ipc::{Order, now};
 use crate::local_file::Known;
@@ -291,7 +291,7 @@ async fn client(options: &Run) -> Result<LockClient, Failure> {
     let listen = |notify: Notify| notify.listen(location.local.is_some());
     let notifier = options.claim.notify.map(listen).transpose()?;
     let client = location.client(Purpose::Turn, |builder| {
-        let builder = builder
+        let builder = asks_once(builder)
             .lease_duration(options.claim.lease)
             .safety_margin(options.claim.safety_margin.unwrap_or_default())
             // A process has few locks, so the label is bounded.

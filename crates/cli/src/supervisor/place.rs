@@ -98,7 +98,7 @@ async fn within(place: &PlaceId, at: &Location, kept: Duration) -> Result<(), Fa
 async fn end(place: &PlaceId, at: &Location, kept: Duration) -> Result<(), Failure> {
     let locks = at.client(Purpose::Inspect, |builder| builder).await?;
     let owed = kept.saturating_sub(now());
-    let ended = locks.give_up_owing(place, owed).await;
+    let ended = locks.give_up(place, owed).await;
     locks.shutdown(HeldLocks::Release, Duration::ZERO).await;
     ended.map_err(|error| Failure::of(&error, at))
 }

@@ -102,7 +102,7 @@ fn a_lock_that_cannot_be_swept_fails_the_sweep_and_not_that_of_the_others() {
 }
 
 #[test]
-fn the_item_of_an_idle_lock_goes_only_if_that_is_asked_for() {
+fn the_item_of_a_lock_goes_that_nobody_has_used_for_the_idle_retention() {
     let home = Home::with_table();
     real_time(async {
         hold(&home.host("alice"), "idle")
@@ -127,9 +127,7 @@ fn the_item_of_an_idle_lock_goes_only_if_that_is_asked_for() {
             .expression_attribute_values(":ticket", number(then.as_micros()));
         update.send().await.unwrap();
     });
-    let kept = home.run("sweep --local locks.db");
-    assert_eq!(kept.assert_done(), "1 locks, 0 failed: nothing to remove\n");
-    let removed = home.run("sweep --idle-locks --local locks.db");
+    let removed = home.run("sweep --local locks.db");
     assert_eq!(
         removed.assert_done(),
         "1 locks, 0 failed: removed 1 idle locks\n"

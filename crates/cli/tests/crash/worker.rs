@@ -64,8 +64,8 @@ fn notified(locks: LockClientBuilder) -> LockClientBuilder {
 }
 
 fn says_what_it_heard(locks: &LockClient, pen: &mut Pen) {
-    if let Some(counts) = locks.notification_counts() {
-        pen.says("heard", counts.received - counts.dropped, 0, 0);
+    if let Some([_, received, dropped]) = locks.notification_counts() {
+        pen.says("heard", received - dropped, 0, 0);
     }
 }
 

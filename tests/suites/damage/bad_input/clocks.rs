@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use fairlock::embedded::Engine;
-use fairlock::{Clock, HeldLocks, IdleLocks, RecordWait};
+use fairlock::{Clock, HeldLocks, RecordWait};
 use fairlock_testkit::effort::sampled;
 use fairlock_testkit::lab::{Host, Lab};
 use fairlock_testkit::panics::{count_panics, panics};
@@ -47,7 +47,7 @@ async fn asks_for_all(lab: &Lab, one: &Host, other: &Host) {
         );
         let _ = leases.extend(&lease, 60 * SECOND).await;
     }
-    let _ = one.locks.sweep_table(IdleLocks::Remove).await;
+    let _ = one.locks.sweep_table().await;
     let _ = other
         .network
         .clone()

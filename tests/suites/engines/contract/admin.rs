@@ -5,7 +5,7 @@
 )]
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use fairlock::{IdleLocks, RecordWait};
+use fairlock::RecordWait;
 
 use super::rig::{Rig, SECOND, SHORT, is_held, until};
 use fairlock_testkit::lab::{acquire, cut_off};
@@ -19,7 +19,7 @@ pub(crate) async fn a_sweep_removes_a_holder_that_died_and_no_other(rig: &Rig) {
     dead.network.set_faults(cut_off());
     // If the engine's answers have no date, only sweeps that go on can find dead entries, by observing them.
     let sweeping = rig.host().locks;
-    let sweeps = Sweeping::of(&sweeping, SECOND, IdleLocks::Keep);
+    let sweeps = Sweeping::of(&sweeping, SECOND);
     let held = async || {
         rig.items()
             .await
@@ -47,7 +47,7 @@ pub(crate) async fn a_sweep_removes_the_dead_of_a_whole_queue(rig: &Rig) {
     ];
     dead.network.set_faults(cut_off());
     let locks = rig.host().locks;
-    let sweeps = Sweeping::of(&locks, SECOND, IdleLocks::Keep);
+    let sweeps = Sweeping::of(&locks, SECOND);
     rig.comes_to_rest().await;
     drop(sweeps);
     waiting.iter().for_each(|dead| dead.abort());
@@ -57,7 +57,7 @@ pub(crate) async fn a_sweep_removes_the_dead_of_a_whole_queue(rig: &Rig) {
 pub(crate) async fn an_idle_lock_is_removed_after_its_retention(rig: &Rig) {
     let locks = rig.host().locks;
     acquire(&rig.host()).await.release().await.unwrap();
-    let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
+    let swept = locks.sweep_table().await.unwrap();
     assert_eq!((swept.locks, swept.removed.locks), (1, 0), "just used");
     // Last used long ago, and with a ticket of that time.
     let mut item = rig.items().await.remove(0);
@@ -70,9 +70,7 @@ pub(crate) async fn an_idle_lock_is_removed_after_its_retention(rig: &Rig) {
         item.insert(attribute.into(), AttributeValue::N(value.to_string()));
     }
     rig.put(&item).await;
-    let swept = locks.sweep_table(IdleLocks::Keep).await.unwrap();
-    assert!(swept.removed.is_nothing());
-    let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
+    let swept = locks.sweep_table().await.unwrap();
     assert_eq!(swept.removed.locks, 1);
     assert!(rig.items().await.is_empty());
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Network};
-use fairlock::{Clock, Error, LockClient, LockClientBuilder, LockGuard, RandomSource, RecordWait};
+use fairlock::{Clock, Error, LockClient, LockClientBuilder, LockGuard, RecordWait};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -169,7 +169,7 @@ impl Rig {
         let builder = LockClient::builder(self.client_on(&network)).table(&self.table);
         let builder = builder.owner(format!("host-{number}"));
         let builder = builder.clock(self.clock.clone());
-        let builder = builder.random_source(RandomSource::seeded(number as u64));
+        let builder = builder.seeded(number as u64);
         Host {
             locks: set(builder).build().unwrap(),
             network,

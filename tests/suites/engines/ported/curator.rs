@@ -25,7 +25,7 @@ use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::virtual_time;
 use futures::future::join_all;
 use futures::poll;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 
 use super::{LEASE, LONG, MS, SECOND, dies, lock, script, state, try_acquire};
@@ -692,25 +692,26 @@ fn rotating_leadership() {
     });
 }
 
-/// `testInterruptLeadership`, `testLeaderNodeDeleteOnInterrupt`: a leader that is made to resign stops, and leaves no node behind.
+/// `testInterruptLeadership`, `testLeaderNodeDeleteOnInterrupt`: a leader whose work is told to return stops, and leaves no node behind.
 /// `testInterruptLeadershipWithRequeue`: it stands and leads again.
 #[test]
 fn interrupt_leadership() {
     virtual_time(async {
         let lab = Lab::new().await;
         let candidate = lock(&lab.host(), "a").candidate();
-        let resigns = candidate.resignation();
+        let resigns = Notify::new();
         let terms = AtomicUsize::new(0);
         let leading = candidate.lead(async |_| {
             if terms.fetch_add(1, Ordering::SeqCst) == 0 {
-                std::future::pending::<()>().await;
+                resigns.notified().await;
+                return Continue(());
             }
             Break(())
         });
         let ends = async {
             lab.settle().await;
             assert_eq!(terms.load(Ordering::SeqCst), 1);
-            resigns.resign();
+            resigns.notify_waiters();
         };
         let (led, ()) = tokio::join!(leading, ends);
         assert_eq!(led.unwrap(), Some(()));

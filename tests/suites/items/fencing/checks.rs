@@ -237,13 +237,14 @@ fn callers_who_have_the_lock_at_one_place_are_told_apart_by_their_checks_and_the
             ..
         } = Together::new().await;
         let (check, fence) = (earlier.check_item().unwrap(), earlier.fence("fence"));
+        let ticket = earlier.ticket();
         assert!(committed(
             checked(&things, check.clone(), 1).send().await,
             1
         ));
         earlier.release().await.unwrap();
         let later = later.await.unwrap();
-        assert_eq!(fence.ticket().get() + 1, later.ticket().get());
+        assert_eq!(ticket.get() + 1, later.ticket().get());
         assert!(!committed(
             checked(&things, check.clone(), 7).send().await,
             1

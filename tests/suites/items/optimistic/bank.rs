@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType};
 use fairlock::embedded::{Engine, Faults, Latency, Network};
-use fairlock::{Change, Clock, Item, RandomSource, UpdateError, VersionedTable};
+use fairlock::{Change, Clock, Item, UpdateError, VersionedTable};
 
 use fairlock_testkit::keyed_tables::create_table;
 
@@ -61,10 +61,7 @@ impl Bank {
     pub(crate) fn accounts_on(&self, network: &Network, seed: u64) -> VersionedTable {
         let builder = VersionedTable::builder(network.client(), "accounts");
         let builder = builder.clock(self.clock.clone());
-        builder
-            .random_source(RandomSource::seeded(seed))
-            .build()
-            .unwrap()
+        builder.seeded(seed).build().unwrap()
     }
 
     /// A client without faults.

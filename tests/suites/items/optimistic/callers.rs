@@ -330,8 +330,7 @@ fn settings_and_keys_that_cannot_work_are_refused_by_type_before_anything_is_sen
         for refused in [
             VersionedTable::new(network.client(), "a table").err(),
             builder().version_attribute("").build().err(),
-            builder().version_attribute("x".repeat(256)).build().err(),
-            builder().writes_attribute("version").build().err(),
+            builder().version_attribute("x".repeat(249)).build().err(),
             builder().max_attempts(0).build().err(),
             builder().request_timeout(Duration::ZERO).build().err(),
             builder().request_timeout(Duration::MAX).build().err(),

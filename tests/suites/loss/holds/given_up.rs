@@ -6,6 +6,7 @@
 )]
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use fairlock::{Error, LossReason, PlaceId, RecordWait};
 use tokio::time::Instant;
@@ -55,9 +56,9 @@ fn a_place_that_is_given_up_is_not_waited_for_wherever_it_is() {
             let other = lab.host();
             let place = carried(&places[killed]);
             assert_eq!((place.lock(), &place), ("a", &places[killed]));
-            other.locks.give_up(&place).await.unwrap();
+            other.locks.give_up(&place, Duration::ZERO).await.unwrap();
             // A second call does nothing to whatever is there now.
-            other.locks.give_up(&place).await.unwrap();
+            other.locks.give_up(&place, Duration::ZERO).await.unwrap();
             let started = Instant::now();
             let mut turn = Some(guard);
             if killed == 0 {
@@ -87,7 +88,7 @@ fn a_part_of_a_lock_is_given_up_and_the_others_keep_theirs() {
         let goes = of(&two).acquire(RecordWait::NoWait).await.unwrap();
         two.network.set_faults(cut_off());
         let place = carried(&goes.place_id());
-        three.locks.give_up(&place).await.unwrap();
+        three.locks.give_up(&place, Duration::ZERO).await.unwrap();
         let next = of(&three).acquire(RecordWait::NoWait).await.unwrap();
         lab.wait(9 * SECOND).await;
         assert!(stays.is_held() && next.is_held());
@@ -101,14 +102,14 @@ fn whoever_lives_learns_that_its_place_was_given_up() {
         let (one, two, other) = (lab.host(), lab.host(), lab.host());
         let guard = acquire(&one).await;
         let waiting = waits_observed(&lab, &two).await;
-        other.locks.give_up(&waiting).await.unwrap();
+        other.locks.give_up(&waiting, Duration::ZERO).await.unwrap();
         // The waiter has drawn another ticket, and has its turn by that one.
         lab.wait(2 * SECOND).await;
         let queue = other.locks.fair_lock("a").unwrap().inspect().await.unwrap();
         assert_eq!(queue.queue.len(), 1);
         assert!(queue.queue[0].ticket > guard.ticket());
         let place = guard.place_id();
-        other.locks.give_up(&place).await.unwrap();
+        other.locks.give_up(&place, Duration::ZERO).await.unwrap();
         let reason = guard.lost().await.reason;
         assert!(matches!(reason, LossReason::Evicted { .. }), "{reason}");
     });
@@ -121,10 +122,14 @@ fn a_place_in_a_table_or_by_a_client_that_is_gone_is_told() {
         let (one, other) = (lab.host(), lab.host());
         let place = acquire(&one).await.place_id();
         lab.delete_lock_item("a").await;
-        other.locks.give_up(&place).await.unwrap();
+        other.locks.give_up(&place, Duration::ZERO).await.unwrap();
         other.network.set_faults(cut_off());
         let started = Instant::now();
-        let unanswered = other.locks.give_up(&place).await.unwrap_err();
+        let unanswered = other
+            .locks
+            .give_up(&place, Duration::ZERO)
+            .await
+            .unwrap_err();
         assert!(
             matches!(unanswered, Error::Unavailable { .. }),
             "{unanswered}"

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use fairlock::embedded::{Fault, Faults, Latency, Network, When};
-use fairlock::{Error, LockClient, LossReason, RecordWait};
+use fairlock::{Error, LockClient, LossReason, RecordWait, Ticket};
 use fairlock_testkit::effort::sized;
 use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::verbs;
@@ -566,7 +566,7 @@ fn a_hold_that_ended_before_its_caller_came_for_it_is_asked_for_again_while_ther
             match acquiring.await {
                 Ok(guard) => {
                     assert!(is_in_time && guard.is_held(), "{wait:?}");
-                    assert!(guard.ticket() > "1".parse().unwrap(), "{wait:?}");
+                    assert!(guard.ticket() > Ticket::new(1), "{wait:?}");
                     guard.release().await.unwrap();
                 }
                 Err(Error::NotGranted { untaken, .. }) => {

@@ -185,7 +185,7 @@ fn the_release_of_a_hold_that_reached_its_longest_time_is_in_the_report_if_it_co
         host.network.set_faults(cut_off());
         guard.lost().await;
         let report = host.locks.shutdown(HeldLocks::Release, SECOND / 10).await;
-        let undone: Vec<_> = report.unfinished.iter().map(ToString::to_string).collect();
+        let undone = report.unfinished;
         let ticket = guard.ticket();
         assert_eq!(undone, [format!("releasing lock `a` (ticket {ticket})")]);
     });
@@ -206,7 +206,7 @@ fn a_release_that_fails_after_its_caller_has_gone_is_in_the_report() {
             () = lab.wait(SECOND / 10) => {}
         }
         let report = host.locks.shutdown(HeldLocks::Release, 60 * SECOND).await;
-        let undone: Vec<_> = report.unfinished.iter().map(ToString::to_string).collect();
+        let undone = report.unfinished;
         assert_eq!(undone, [format!("releasing lock `a` (ticket {ticket})")]);
     });
 }
@@ -308,7 +308,7 @@ fn a_release_that_could_not_be_done_is_in_the_report() {
             let guard = acquire(&host).await;
             let _ = host.network.clone().script(move |_| Some(fault.clone()));
             let report = host.locks.shutdown(HeldLocks::Release, 20 * SECOND).await;
-            let undone: Vec<_> = report.unfinished.iter().map(ToString::to_string).collect();
+            let undone = report.unfinished;
             let ticket = guard.ticket();
             assert_eq!(undone, [format!("releasing lock `a` (ticket {ticket})")]);
         });

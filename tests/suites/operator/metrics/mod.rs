@@ -326,9 +326,7 @@ fn notifications_are_counted_as_the_client_counts_them() {
         lab.settle().await;
         for host in [&a, &b] {
             let told = host.locks.notification_counts().unwrap();
-            counts[0] += told.sent;
-            counts[1] += told.received;
-            counts[2] += told.dropped;
+            (0..3).for_each(|event| counts[event] += told[event]);
         }
     });
     assert!(counts[0] > 0, "nothing was sent");

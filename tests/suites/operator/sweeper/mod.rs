@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Request};
-use fairlock::{Error, FairLock, HeldLocks, IdleLocks, RecordWait, SweepReport, Ticket};
+use fairlock::{Error, FairLock, HeldLocks, RecordWait, SweepReport, Ticket};
 use futures::StreamExt;
 use tokio::time::sleep;
 
@@ -143,7 +143,7 @@ fn one_who_never_knew_the_time_is_found_dead_by_being_watched() {
         sleep(10 * DEATH).await;
         assert_eq!(world.sweep("a").await, nothing());
         let client = world.client().await;
-        let _sweeping = Sweeping::of(&client, OFTEN, IdleLocks::Keep);
+        let _sweeping = Sweeping::of(&client, OFTEN);
         sleep(30 * SECOND).await;
         assert!(
             lost.try_acquire().await.unwrap().is_none(),
@@ -162,7 +162,7 @@ fn a_stream_of_sweeps_remembers_what_it_saw_and_reports_each() {
         let _guard = crashed.take("a").await;
         crashed.crash();
         let client = world.client().await;
-        let mut sweeps = pin!(client.sweeps(OFTEN, IdleLocks::Keep).unwrap());
+        let mut sweeps = pin!(client.sweeps(OFTEN).unwrap());
         let began = world.time();
         let first = sweeps.next().await.unwrap().unwrap();
         assert_eq!((first.locks, first.removed), (1, nothing()));
@@ -172,7 +172,7 @@ fn a_stream_of_sweeps_remembers_what_it_saw_and_reports_each() {
         let took = world.time() - began;
         assert!((30 * SECOND..60 * SECOND).contains(&took), "{took:?}");
         // The stream goes on after an error, and ends with the client.
-        let short = client.sweeps(SECOND / 2, IdleLocks::Keep);
+        let short = client.sweeps(SECOND / 2);
         assert!(matches!(short.map(drop), Err(Error::Invalid(_))));
         client.shutdown(HeldLocks::Release, SECOND).await;
         assert!(sweeps.next().await.is_none());
@@ -279,7 +279,7 @@ fn rows_without_a_lock_item_go_unless_somebody_alive_waits_there() {
         let request = request.item("state", text("waiting"));
         let request = request.item("entry", AttributeValue::M(entry));
         request.send().await.unwrap();
-        let swept = world.client().await.sweep_table(IdleLocks::Keep).await;
+        let swept = world.client().await.sweep_table().await;
         assert_eq!(swept.unwrap().removed.rows, 2);
         assert_eq!(world.left_of("a").await, [row(3)]);
     });
@@ -352,16 +352,20 @@ fn eight_workers_take_turns_beside_a_sweep_that_never_rests() {
             workers.push(spawn(async move { work(lock, &inside, &done).await }));
         }
         let lock = world.client().await.fair_lock("a").unwrap();
-        let mut swept = SweepReport::default();
+        let of_the_dead =
+            |swept: SweepReport| [swept.holders, swept.successors, swept.waiters, swept.gaps];
+        let mut dead = [0; 4];
         while done.load(Ordering::Relaxed) < 80 {
-            swept += lock.sweep().await.unwrap();
+            let now = lock.sweep().await.unwrap();
+            for (all, more) in dead.iter_mut().zip(of_the_dead(now)) {
+                *all += more;
+            }
             sleep(SECOND / 200).await;
         }
         for worker in workers {
             worker.await.unwrap();
         }
-        let dead = (swept.holders, swept.successors, swept.waiters, swept.gaps);
-        assert_eq!(dead, (0, 0, 0, 0));
+        assert_eq!(dead, [0; 4]);
         lock.sweep().await.unwrap();
         assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
     });

@@ -1,9 +1,10 @@
 //! Guards that become leases.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use fairlock::embedded::{Fault, When};
-use fairlock::{Error, Fence, HeldLocks, Invalid, Lease, LossReason, RecordWait};
+use fairlock::{Error, Fence, HeldLocks, Lease, LossReason, RecordWait};
 use futures::future::join;
 
 use super::{ALLOWED, MINUTE, SECOND, is_at_rest, is_refused, named, process};
@@ -148,7 +149,7 @@ fn a_place_that_has_become_a_lease_is_not_given_up() {
         let guard = acquire(&a).await;
         let place = guard.place_id();
         let lease = guard.into_lease("job", MINUTE).await.unwrap();
-        b.locks.give_up(&place).await.unwrap();
+        b.locks.give_up(&place, Duration::ZERO).await.unwrap();
         assert_eq!(named(&b).find("job").await.unwrap(), Some(lease));
     });
 }
@@ -190,13 +191,7 @@ fn what_cannot_become_a_lease_is_refused_and_released() {
         let host = process(&lab).await;
         for (id, span) in [("", MINUTE), ("job", SECOND / 2), ("job", 100_000 * MINUTE)] {
             let refused = acquire(&host).await.into_lease(id, span).await;
-            let is_invalid = matches!(
-                refused,
-                Err(Error::Invalid(
-                    Invalid::Text { .. } | Invalid::TooShort { .. } | Invalid::TooLong { .. }
-                ))
-            );
-            assert!(is_invalid, "{refused:?}");
+            assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
             assert!(is_at_rest(&lab).await, "{id}");
         }
     });

@@ -1,7 +1,7 @@
 //! A request for a lease that arrives after its call was told that it did not get the lock.
 
 use fairlock::embedded::{Fault, Gate, When};
-use fairlock::{Error, IdleLocks, Lease};
+use fairlock::{Error, Lease};
 use futures::future::join;
 
 use super::{ALLOWED, MINUTE, SECOND, is_refused, named, process};
@@ -32,7 +32,7 @@ async fn meets_the_lock(client: &Host) {
     let lock = client.locks.fair_lock("a").unwrap();
     assert!(lock.try_acquire().await.unwrap().is_none());
     lock.sweep().await.unwrap();
-    client.locks.sweep_table(IdleLocks::Keep).await.unwrap();
+    client.locks.sweep_table().await.unwrap();
     assert!(is_refused(&named(client).acquire("else", MINUTE).await));
 }
 

@@ -1,9 +1,10 @@
 //! A holder that held a lock exclusively, and keeps a share of it.
 
+use fairlock::Error;
 use fairlock::embedded::{Fault, When};
-use fairlock::{Error, Invalid};
 
 use super::{SECOND, requests_of, shares, waits_to_share};
+use fairlock_testkit::invalid::is_invalid;
 use fairlock_testkit::lab::{Lab, acquire, cut_off, waits};
 use fairlock_testkit::verbs::meets;
 use fairlock_testkit::virtual_time;
@@ -45,7 +46,7 @@ fn a_downgrade_that_was_dropped_costs_no_hold_when_data_is_written() {
             () = lab.wait(SECOND / 10) => {}
         }
         let refused = guard.set_data("late").await.unwrap_err();
-        assert!(matches!(refused, Error::Invalid(Invalid::SharedData)));
+        assert!(is_invalid(&refused, "this hold shares it"), "{refused}");
         assert_eq!((guard.is_held(), guard.permits()), (true, 1));
         guard.release().await.unwrap();
         assert!(lab.is_free("a").await);

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
 use fairlock::embedded::{Fault, When};
-use fairlock::{Error, HeldLocks, Invalid, LockGuard, RecordWait};
+use fairlock::{HeldLocks, LockGuard, RecordWait};
 use tokio::task::JoinHandle;
 
 use super::batch::{BatchQueue, Place, granted, holds_at};
 use super::{INFINITE, SECOND};
+use fairlock_testkit::invalid::is_invalid;
 use fairlock_testkit::lab::{Host, Lab};
 use fairlock_testkit::verbs::meets;
 use fairlock_testkit::virtual_time;
@@ -157,7 +158,7 @@ fn what_was_to_be_written_alone_is_refused_after_a_downgrade_whoever_of_the_batc
             assert_eq!(requests_of_downgrade(&queue, &mut first).await, 1);
             assert!(!is_written(&queue.lab, check.clone()).await);
             let shared = first.set_data("late").await.unwrap_err();
-            assert!(matches!(shared, Error::Invalid(Invalid::SharedData)));
+            assert!(is_invalid(&shared, "this hold shares it"), "{shared}");
             let early = first.check_item().unwrap();
             assert!(
                 !is_written(&queue.lab, early.clone()).await,

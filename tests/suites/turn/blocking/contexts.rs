@@ -8,7 +8,8 @@ use std::task::{Context, Poll, Waker};
 
 use fairlock::blocking::{FairLock, LockClient, LockGuard};
 use fairlock::embedded::{Fault, Gate, When};
-use fairlock::{Error, HeldLocks, Invalid, RecordWait};
+use fairlock::{Error, HeldLocks, RecordWait};
+use fairlock_testkit::invalid::is_invalid;
 use fairlock_testkit::verbs::meets;
 use fairlock_testkit::{blocking, real_time};
 use tokio::runtime::{Builder, Runtime};
@@ -24,7 +25,8 @@ fn runtimes() -> [Runtime; 2] {
 }
 
 fn is_refused<T>(called: Result<T, Error>) -> bool {
-    matches!(called, Err(Error::Invalid(Invalid::BlockingInAsync)))
+    let refused = |error: Error| is_invalid(&error, "a blocking call stops the tasks");
+    called.is_err_and(refused)
 }
 
 /// What each blocking call of the module returns here: whether it is refused.

@@ -8,7 +8,8 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::blocking::LockClient;
 use fairlock::embedded::Engine;
-use fairlock::{Error, Invalid, Lease, RecordWait};
+use fairlock::{Error, Lease, RecordWait};
+use fairlock_testkit::invalid::is_invalid;
 use fairlock_testkit::keyed_tables::{OF_LOCKS, create_table};
 use fairlock_testkit::{blocking, real_time};
 
@@ -103,7 +104,7 @@ fn a_wait_ends_in_time_and_leaves_the_queue() {
         assert!(waits.try_acquire().unwrap().is_none());
         assert_eq!(waits.inspect().unwrap().waiting, 0);
         let zero = waits.acquire(RecordWait::Timeout(Duration::ZERO));
-        assert!(matches!(zero, Err(Error::Invalid(Invalid::ZeroTimeout))));
+        assert!(is_invalid(&zero.unwrap_err(), "say RecordWait::NoWait"));
         guard.release().unwrap();
         waits.try_acquire().unwrap().unwrap().release().unwrap();
     });
@@ -267,7 +268,7 @@ fn settings_are_those_of_the_async_handle() {
         assert_eq!(holder.attributes["job"], "4711");
         let refused = lock(&two).with(|lock| lock.max_waiters(0));
         let refused = refused.acquire(RecordWait::Infinite);
-        assert!(matches!(refused, Err(Error::Invalid(Invalid::ZeroWaiters))));
+        assert!(is_invalid(&refused.unwrap_err(), "max_waiters(0)"));
         guard.release().unwrap();
     });
 }

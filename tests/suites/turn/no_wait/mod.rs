@@ -14,7 +14,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, Faults, Gate, When};
-use fairlock::{Error, LockGuard, RecordWait, Stage};
+use fairlock::{Error, LockClientBuilder, LockGuard, RecordWait, Stage};
 use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::verbs::meets;
 use fairlock_testkit::virtual_time;
@@ -228,14 +228,19 @@ fn a_process_that_died_right_after_its_first_request_keeps_nobody_out_for_long()
     });
 }
 
+/// As the command does, each of whose processes asks once.
+fn reads_first(builder: LockClientBuilder) -> LockClientBuilder {
+    builder.testing(|it| it.reads_first = true)
+}
+
 #[test]
 fn a_process_that_read_first_and_died_right_after_keeps_nobody_out() {
     for (years, requests) in [(0, 2), (3, 3)] {
         virtual_time(async {
             let lab = Lab::new().await;
             let wall = years * 365 * 24 * 3600 * SECOND;
-            let dead = lab.host_with(|builder| builder.clock(lab.clock.clone().ahead(wall)));
-            let lock = dead.locks.fair_lock("a").unwrap().read_first();
+            let dead = lab.host_with(|it| reads_first(it).clock(lab.clock.clone().ahead(wall)));
+            let lock = dead.locks.fair_lock("a").unwrap();
             let guard = lock.try_acquire().await.unwrap().unwrap();
             assert_eq!(dead.network.counts().requests(), requests);
             dead.network.set_faults(cut_off());
@@ -251,14 +256,11 @@ fn a_process_that_read_first_and_died_right_after_keeps_nobody_out() {
 fn a_process_that_takes_permits_or_several_locks_may_read_first_too() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let holders = [lab.host(), lab.host(), lab.host()];
-        let permits = holders[0].locks.semaphore("s", 3).unwrap().read_first();
+        let reader = || lab.host_with(reads_first);
+        let holders = [reader(), reader(), lab.host()];
+        let permits = holders[0].locks.semaphore("s", 3).unwrap();
         let permit = permits.try_acquire_many(2).await.unwrap().unwrap();
-        let locks = holders[1]
-            .locks
-            .multi_lock(["a", "b"])
-            .unwrap()
-            .read_first();
+        let locks = holders[1].locks.multi_lock(["a", "b"]).unwrap();
         let several = locks.try_acquire().await.unwrap().unwrap();
         let unread = holders[2].locks.semaphore("t", 3).unwrap();
         let other = unread.try_acquire().await.unwrap().unwrap();
@@ -298,8 +300,8 @@ fn a_process_that_takes_permits_or_several_locks_may_read_first_too() {
 fn a_process_reads_first_only_until_it_knows_the_time_and_no_longer_than_its_call_has() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let host = lab.host();
-        let lock = host.locks.fair_lock("a").unwrap().read_first();
+        let host = lab.host_with(reads_first);
+        let lock = host.locks.fair_lock("a").unwrap();
         lock.try_acquire()
             .await
             .unwrap()
@@ -316,12 +318,12 @@ fn a_process_reads_first_only_until_it_knows_the_time_and_no_longer_than_its_cal
             .await
             .unwrap();
         assert_eq!(host.network.counts().requests() - before, 2);
-        let nowhere = lab.host();
+        let nowhere = lab.host_with(reads_first);
         nowhere.network.set_faults(Faults {
             hangs_before: 1.0,
             ..Faults::default()
         });
-        let lock = nowhere.locks.fair_lock("a").unwrap().read_first();
+        let lock = nowhere.locks.fair_lock("a").unwrap();
         for (wait, most) in [
             (RecordWait::NoWait, (1 + 5) * REQUEST),
             (RecordWait::Timeout(SECOND), SECOND + REQUEST),

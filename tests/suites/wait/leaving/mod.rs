@@ -314,13 +314,10 @@ fn shutdown_releases_held_locks_when_asked_to_each_by_itself_and_says_what_it_co
         let started = Instant::now();
         let report = a.locks.shutdown(HeldLocks::Release, 3 * SECOND).await;
         assert!(started.elapsed() <= 3 * SECOND + 10 * MS);
-        assert_eq!(
-            report
-                .unfinished
-                .iter()
-                .map(|left| left.lock())
-                .collect::<Vec<_>>(),
-            ["b"]
+        let undone = report.unfinished;
+        assert!(
+            undone.len() == 1 && undone[0].contains("releasing lock `b`"),
+            "{undone:?}"
         );
         assert_eq!(guards[0].lost().await.reason, LossReason::ShutDown);
         for (name, free) in [("a", true), ("b", false), ("c", true)] {

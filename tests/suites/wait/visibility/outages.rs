@@ -14,9 +14,7 @@ use aws_credential_types::provider::future::ProvideCredentials as Providing;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Credentials, ProvideCredentials};
 use fairlock::embedded::{Fault, Faults, Network, When};
-use fairlock::{
-    Error, FairLock, LockClient, LockGuard, Outage, OutageKind, RandomSource, RecordWait,
-};
+use fairlock::{Error, FairLock, LockClient, LockGuard, Outage, OutageKind, RecordWait};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -448,9 +446,7 @@ fn with_late_credentials(lab: &Lab, vain: usize, hangs: bool) -> Host {
     let asked = AtomicUsize::new(0);
     let config = config.credentials_provider(Late { asked, vain, hangs });
     let locks = LockClient::builder(Client::from_conf(config.build())).table("locks");
-    let locks = locks
-        .clock(lab.clock.clone())
-        .random_source(RandomSource::seeded(7));
+    let locks = locks.clock(lab.clock.clone()).seeded(7);
     Host {
         locks: locks.build().unwrap(),
         network,
