@@ -11,8 +11,8 @@ use crate::location::Location;
 pub(crate) const BENCH_EXAMPLES: &str = "\
 The workers are tasks of this process, each with a lock client of its own; they share connections. \
 The price is that of the formula in docs/cost.md, with the round trip that was measured just \
-before. The prices of units are those on demand in us-east-1 in November 2026 unless others are \
-given, and taxes and free tiers are left out.
+before. The prices of units are those on demand in us-east-1 in November 2026; taxes and free tiers \
+are left out. Elsewhere multiply the units by the prices there.
 
 Without --lock, the lock has a name of its own. It is deleted at the end, when it is a minute old: \
 a younger one may not be. A lock that was named stays.
@@ -25,11 +25,6 @@ Examples:
   fairlock bench --workers 4 --turns 20
   fairlock bench --yes --for 30s --hold 200ms --report report
   fairlock bench --yes --local /tmp/locks.db";
-
-/// Of a million write units on demand in us-east-1, in November 2026, in dollars.
-const PRICE_WRITE: f64 = 0.625;
-/// The same of read units.
-const PRICE_READ: f64 = 0.125;
 
 /// How long a contest lasts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,14 +61,6 @@ pub(crate) struct Bench {
     /// The lock's name, of a lock that is not in use [default: a name of its own].
     #[arg(long, value_name = "LOCK")]
     pub(crate) lock: Option<String>,
-
-    /// What a million write units cost, in dollars.
-    #[arg(long, value_name = "DOLLARS", default_value_t = PRICE_WRITE, value_parser = price)]
-    pub(crate) price_write: f64,
-
-    /// What a million read units cost, in dollars.
-    #[arg(long, value_name = "DOLLARS", default_value_t = PRICE_READ, value_parser = price)]
-    pub(crate) price_read: f64,
 
     /// Write a page with all figures and with pictures into this directory, which is made if it is not there.
     #[arg(long, value_name = "DIR")]
@@ -112,20 +99,4 @@ impl Bench {
         };
         self.lock.clone().unwrap_or_else(own)
     }
-
-    /// What is known of the prices.
-    pub(crate) fn source_of_prices(&self) -> &'static str {
-        match (self.price_write, self.price_read) {
-            (PRICE_WRITE, PRICE_READ) => " (on demand in us-east-1, November 2026)",
-            _ => "",
-        }
-    }
-}
-
-fn price(text: &str) -> Result<f64, &'static str> {
-    let price = text
-        .parse()
-        .ok()
-        .filter(|price: &f64| price.is_finite() && *price >= 0.0);
-    price.ok_or("not a number of dollars such as 0.625")
 }

@@ -24,7 +24,7 @@ Exit codes: 0 if all could be read, 64 for a wrong command line or without a ter
 Examples:
   fairlock top
   fairlock top --every 10s                   a fifth of the cost
-  fairlock top --once --sort waiting
+  fairlock top --once
   fairlock top --json --every 10s | jq -r 'select(.turns_an_hour > 600) | .lock'";
 
 /// How far reads are apart unless the user says so.
@@ -45,10 +45,6 @@ pub(crate) struct Top {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// What the locks are sorted by at first.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) sort: Sort,
-
     /// Panic after the first read.
     #[arg(long, hide = true)]
     pub(crate) plant_panic: bool,
@@ -61,18 +57,4 @@ impl Top {
     pub(crate) fn every(&self) -> Duration {
         self.every.unwrap_or(EVERY)
     }
-}
-
-/// By what the list is sorted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Sort {
-    /// The locks with most turns a minute first, and then those with the longest queues.
-    #[default]
-    Turns,
-    /// The longest queues first.
-    Waiting,
-    /// The longest holds first.
-    Held,
-    /// By name.
-    Name,
 }

@@ -8,7 +8,7 @@ use fairlock_cli::contention::tally::{ms, percentile};
 use fairlock_cli::contention::turn::Turn as Taken;
 use fairlock_cli::contention::verdict::Verdict;
 
-use super::price::{Dollars, Prices, Turn};
+use super::price::{Dollars, Turn};
 use crate::request_meter::Counted;
 
 /// Three percentiles of some times.
@@ -29,7 +29,6 @@ pub(super) struct Figures {
     pub(super) passed: Overtaken,
     pub(super) counted: Counted,
     pub(super) expected: Turn,
-    pub(super) prices: Prices,
     /// Whether DynamoDB charges for it. It does not for a file.
     pub(super) is_charged: bool,
 }
@@ -134,7 +133,7 @@ impl Figures {
                 ),
             ),
         ];
-        let dollars = Dollars(self.prices.of(*write_units, *read_units));
+        let dollars = Dollars::of(*write_units, *read_units);
         lines.push(match self.is_charged {
             true => ("price", format!("{least}{dollars}")),
             false => (
@@ -220,10 +219,6 @@ pub(super) mod tests {
                 write_units: 2.0,
                 read_units: 7.0,
                 takes: Duration::from_millis(15),
-            },
-            prices: Prices {
-                write: 0.625,
-                read: 0.125,
             },
             is_charged: true,
         }

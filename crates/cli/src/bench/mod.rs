@@ -26,7 +26,7 @@ use cleanup::Cleanup;
 use crew::Contest;
 use figures::{Figures, Times};
 use html_report::Page;
-use price::{Dollars, Plan, Prices, Turn};
+use price::{Dollars, PRICE_READ, PRICE_WRITE, Plan, Turn};
 
 /// Reads by which the round trip is measured. The first also opens the connection, and does not count.
 const READS: usize = 5;
@@ -147,11 +147,7 @@ impl Opened<'_> {
         let turn = plan.turn();
         let turns = self.turns(turn);
         let takes = Duration::from_secs_f64((turns * turn.takes.as_secs_f64()).round().max(1.0));
-        let dollars = Dollars(
-            self.prices()
-                .of(turns * turn.write_units, turns * turn.read_units),
-        );
-        let Prices { write, read } = self.prices();
+        let dollars = Dollars::of(turns * turn.write_units, turns * turn.read_units);
         let mut text = format!("{}\n", self.title());
         text.push_str(&format!(
             "round trip   {}, the median of {} reads\n",
@@ -173,8 +169,8 @@ impl Opened<'_> {
             false => format!("nothing for a file; at DynamoDB about {dollars}"),
         };
         text.push_str(&format!(
-            "price        {price}, at {write} dollars a million write units and {read} a million read units{}\n",
-            self.options.source_of_prices()
+            "price        {price}, at {PRICE_WRITE} dollars a million write units and {PRICE_READ} a million read units (on demand in \
+             us-east-1, November 2026)\n"
         ));
         output::print(&text).map(drop)
     }
@@ -184,13 +180,6 @@ impl Opened<'_> {
         match self.options.length() {
             Length::Turns(each) => f64::from(each) * f64::from(self.options.workers),
             Length::Time(span) => span.as_secs_f64() / turn.takes.as_secs_f64().max(1e-3),
-        }
-    }
-
-    fn prices(&self) -> Prices {
-        Prices {
-            write: self.options.price_write,
-            read: self.options.price_read,
         }
     }
 
@@ -238,7 +227,6 @@ impl Opened<'_> {
             verdict: Verdict::new(turns.clone(), plan.workers, each, troubles),
             counted,
             expected: plan.turn(),
-            prices: self.prices(),
             is_charged: self.is_charged(),
         };
         Ok((figures, turns, signal))

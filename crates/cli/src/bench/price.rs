@@ -39,12 +39,10 @@ pub(crate) struct Turn {
     pub(crate) takes: Duration,
 }
 
-/// The prices of a million units, in dollars.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Prices {
-    pub(crate) write: f64,
-    pub(crate) read: f64,
-}
+/// Of a million write units on demand in us-east-1, in November 2026, in dollars.
+pub(crate) const PRICE_WRITE: f64 = 0.625;
+/// The same of read units.
+pub(crate) const PRICE_READ: f64 = 0.125;
 
 impl Plan {
     /// What a turn costs once the workers know the pace.
@@ -130,15 +128,15 @@ fn waiting(wait: f64, lease: f64) -> f64 {
     }
 }
 
-impl Prices {
-    /// The price of so many units, in dollars.
-    pub(crate) fn of(self, write_units: f64, read_units: f64) -> f64 {
-        (self.write * write_units + self.read * read_units) / 1e6
-    }
-}
-
 /// An amount of dollars, however small.
 pub(crate) struct Dollars(pub(crate) f64);
+
+impl Dollars {
+    /// The price of so many units.
+    pub(crate) fn of(write_units: f64, read_units: f64) -> Dollars {
+        Dollars((PRICE_WRITE * write_units + PRICE_READ * read_units) / 1e6)
+    }
+}
 
 impl fmt::Display for Dollars {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -200,11 +198,7 @@ mod tests {
             (turn.read_units - of("| read units a turn |")).abs() < 0.05,
             "{turn:?}"
         );
-        let prices = Prices {
-            write: 0.625,
-            read: 0.125,
-        };
-        let million = prices.of(turn.write_units * 1e6, turn.read_units * 1e6);
+        let Dollars(million) = Dollars::of(turn.write_units * 1e6, turn.read_units * 1e6);
         assert!(
             (million - of("| dollars for a million turns |")).abs() < 0.01,
             "{million}"

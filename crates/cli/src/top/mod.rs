@@ -69,7 +69,6 @@ async fn live(options: Top, mut signals: UnboundedReceiver<i32>) -> Result<ExitC
         options.location.namespace
     );
     let mut state = State::new(options.every());
-    state.sort = options.sort;
     let mut screen = Screen::open()?;
     let mut keys = screen::keys()?;
     let mut reads = Reads::new(reader, options.every());

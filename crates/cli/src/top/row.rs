@@ -4,7 +4,6 @@ use std::cmp::{Ordering, Reverse};
 use std::time::{Duration, SystemTime};
 
 use super::turn_rate::Seen;
-use crate::args::top::Sort;
 
 /// What is told of one lock.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +55,20 @@ impl Row {
                 .saturating_add(self.ends_in?),
         )
     }
+}
+
+/// By what the list is sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sort {
+    /// The locks with most turns a minute first, and then those with the longest queues.
+    #[default]
+    Turns,
+    /// The longest queues first.
+    Waiting,
+    /// The longest holds first.
+    Held,
+    /// By name.
+    Name,
 }
 
 impl Sort {

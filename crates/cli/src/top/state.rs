@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use super::lock::Lock;
-use super::row::Row;
+use super::row::{Row, Sort};
 use super::turn_rate::Seen;
-use crate::args::top::Sort;
 
 /// A key that means something here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -50,7 +50,6 @@ impl<'a> From<&'a Row> for Listed<'a> {
 /// Reads once, or twice with `--every` between, and prints the list.
 pub(crate) async fn once(options: &Top, mut reader: Reader) -> Result<ExitCode, Failure> {
     let mut state = State::new(options.every());
-    state.sort = options.sort;
     if let Some(every) = options.every {
         let first = reader.read(Wanted::All).await.map_err(Trouble::failure)?;
         state.read(first);

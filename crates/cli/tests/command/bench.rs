@@ -176,33 +176,24 @@ fn where_nobody_can_be_asked_it_wants_a_yes_and_begins_nothing() {
     ));
     refused.assert_refused(64, &["no terminal", "--yes"]);
     assert!(!home.path().join("locks.db").exists());
-    for flags in [
-        "--price-read x",
-        "--turns 0",
-        "--workers 0",
-        "--turns 1 --for 1s",
-        "--hold x",
-    ] {
+    for flags in ["--turns 0", "--workers 0", "--turns 1 --for 1s", "--hold x"] {
         assert_eq!(bench(home.path(), flags).code, Some(64), "{flags}");
     }
     assert!(!home.path().join("locks.db").exists());
 }
 
 #[test]
-fn a_contest_lasts_for_as_long_as_was_asked_and_costs_what_units_cost() {
+fn a_contest_lasts_for_as_long_as_was_asked_and_tells_what_units_cost() {
     let home = TempDir::new().unwrap();
-    let ended = bench(
-        home.path(),
-        "--leave --workers 2 --for 300ms --hold 1ms --price-write 1000000 --price-read 0",
-    );
+    let ended = bench(home.path(), "--leave --workers 2 --for 300ms --hold 1ms");
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(number(told(&ended.out, "turns")) >= 1.0, "{ended:?}");
-    // A dollar for each write unit.
+    // Two write units each, and more.
     let turns = number(told(&ended.out, "turns"));
     let dollars = told(&ended.out, "price").trim_start_matches("nothing for a file; ");
     let dollars = number(dollars.trim_start_matches("at least "));
-    assert!(dollars >= 2.0 * turns, "{ended:?}");
-    assert!(!ended.out.contains("us-east-1"), "{ended:?}");
+    assert!(dollars >= 2.0 * turns * 0.5e-6, "{ended:?}");
+    assert!(ended.out.contains("us-east-1"), "{ended:?}");
 }
 
 #[test]
