@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
-use crate::background::Job;
 use crate::client::{HeldLocks, LockClient, ShutdownReport};
+use crate::runtime::background::Job;
 
 /// How long the end of a scope may take, in request time-outs: as long as a call that does not wait.
 const ENDS_WITHIN: u32 = 4;

@@ -11,7 +11,6 @@ use crate::lease_lock::LeaseLock;
 use crate::lock::FairLock;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
-use crate::runtime::background::{Job, Task};
 use crate::semaphore::{MAX_PERMITS, Semaphore};
 use fairlock_protocol::ticket::Ticket;
 

@@ -6,4 +6,3 @@ pub(crate) mod random_source;
 pub(crate) mod watched;
 
 pub use clock::Clock;
-pub use random_source::RandomSource;
