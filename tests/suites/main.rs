@@ -1,4 +1,10 @@
 //! The suites of the library: one program, so that it is linked once.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
 
 /// Saves a sixth of what the tests compute.
 #[global_allocator]

@@ -6,6 +6,7 @@ use std::sync::mpsc::channel;
 use tracing::subscriber::NoSubscriber;
 use tracing::{Dispatch, Level};
 
+use crate::lab::{Host, Lab};
 use crate::log_lines::Lines;
 use crate::virtual_time;
 
@@ -13,6 +14,18 @@ use crate::virtual_time;
 /// a log line, on the thread that first comes to the line, and keeps the answer. A test beside this one would then answer for this one's
 /// thread.
 static BESIDE: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
+
+/// Returns the lines up to a level that are logged in a test in a laboratory, with as many clients as it names.
+pub fn said_in_lab<const N: usize>(
+    upto: Level,
+    test: impl AsyncFnOnce(&Lab, [Host; N]),
+) -> Vec<String> {
+    said(upto, async || {
+        let lab = Lab::new().await;
+        let hosts = [(); N].map(|()| lab.host());
+        test(&lab, hosts).await;
+    })
+}
 
 /// Returns the lines up to a level that are logged in `test`, on the test's own thread.
 pub fn said(upto: Level, test: impl AsyncFnOnce()) -> Vec<String> {

@@ -28,3 +28,14 @@ pub mod verbs;
 pub mod wire;
 
 pub use bounded_tests::{blocking, real_time, real_time_within, virtual_time};
+
+/// Fails the test if a value is not like the pattern, and shows the value.
+#[macro_export]
+macro_rules! assert_is {
+    ($value:expr, $($pattern:tt)+) => {
+        match &$value {
+            $($pattern)+ => {}
+            other => panic!("{other:?}"),
+        }
+    };
+}

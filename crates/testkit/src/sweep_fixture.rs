@@ -15,6 +15,8 @@ use fairlock::embedded::{Engine, Fault, Gate, Network, Request, When};
 use fairlock::{Clock, Error, LockClient, LockGuard, RecordWait, SweepReport};
 use tokio::time::sleep;
 
+use crate::bounded_tests::virtual_time;
+
 /// A second.
 pub const SECOND: Duration = Duration::from_secs(1);
 /// A day.
@@ -32,6 +34,11 @@ pub struct World {
     pub clock: Clock,
     started: tokio::time::Instant,
     made: AtomicU64,
+}
+
+/// Runs a test in virtual time, in a world of its own.
+pub fn in_world(test: impl AsyncFnOnce(&World)) {
+    virtual_time(async { test(&World::new().await).await });
 }
 
 /// A client that can be cut off from the table, which to all other clients is a crash.

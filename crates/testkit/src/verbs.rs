@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::steps;
-use fairlock::embedded::{Fault, Network, Request};
+use fairlock::embedded::{Fault, Gate, Network, Request, When};
 
 /// Returns the step that a request is.
 pub fn verb(request: &Request) -> &'static str {
@@ -28,4 +28,11 @@ pub fn meets(
         })
     });
     met
+}
+
+/// Holds up the first `times` requests of a verb from now on, on their way there or back. Returns the gate at which they stand.
+pub fn held(network: &Network, what: &'static str, times: usize, when: When) -> Gate {
+    let gate = Gate::closed();
+    meets(network, what, times, Fault::Hold(when, gate.clone()));
+    gate
 }

@@ -9,11 +9,7 @@ use fairlock::{
     MultiLockGuard, Participant, RecordWait, RunOutcome, Semaphore, Ticket, UpdateError,
     UpdateOutcome, Version, VersionedTable, VersionedTableBuilder, blocking,
 };
-use fairlock_testkit::invalid::is_invalid;
-use fairlock_testkit::lab::Lab;
-use fairlock_testkit::virtual_time;
-
-const SECOND: Duration = Duration::from_secs(1);
+use fairlock_testkit::lab::{SECOND, in_lab};
 
 fn shared<T: Send + Sync + 'static>() {}
 fn sent<T: Send + 'static>(value: T) -> T {
@@ -279,10 +275,8 @@ fn a_ticket_is_a_number_to_serde() {
 /// Ten thousand tasks that wait shall fit into 60 MB, and each is mostly the future of its call.
 #[test]
 fn a_call_that_waits_reserves_little_memory() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        let lock = host.locks.fair_lock("a").unwrap();
+    in_lab(async |_, [host]| {
+        let lock = host.lock();
         let semaphore = host.locks.semaphore("s", 3).unwrap();
         let wait = RecordWait::Infinite;
         for (what, size) in [

@@ -1,9 +1,4 @@
 //! The book: every page of `docs/` is in its summary, and every link of a page leads to a file and a heading that are there.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,6 +11,21 @@ pub(crate) struct Page {
 
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The sources below a folder, in the order of their paths.
+pub(crate) fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let of_path = |path: PathBuf| match path.is_dir() {
+        true => sources(&path),
+        false => vec![path],
+    };
+    let found = paths.into_iter().flat_map(of_path);
+    found
+        .filter(|path| path.extension().is_some_and(|ending| ending == "rs"))
+        .collect()
 }
 
 fn page(path: PathBuf) -> Page {

@@ -1,9 +1,5 @@
 //! The cut-over of docs/migration.md, name by name: while both fleets run, no client of the old one works beside the new one.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "workers' tasks, and helpers of a test that cannot go on has failed the test"
-)]
+#![expect(clippy::disallowed_methods, reason = "workers' tasks")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,11 +9,10 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::RecordWait;
 use fairlock_testkit::keyed_tables::{OF_LOCKS, create_table};
-use fairlock_testkit::lab::{Host, Lab};
+use fairlock_testkit::lab::{Host, Lab, SECOND};
 use fairlock_testkit::virtual_time;
 use tokio::time::{Instant, sleep};
 
-const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// The lease of the old fleet.
 const LEASE: Duration = Duration::from_secs(30);
@@ -148,7 +143,7 @@ fn works_the_old_way(lab: &Lab, worker: usize, work: &Arc<Work>) {
 }
 
 fn works_the_new_way(host: &Host, work: &Arc<Work>) {
-    let (lock, work) = (host.locks.fair_lock("a").unwrap(), Arc::clone(work));
+    let (lock, work) = (host.lock(), Arc::clone(work));
     tokio::spawn(async move {
         loop {
             let guard = lock.acquire(RecordWait::Infinite).await.unwrap();

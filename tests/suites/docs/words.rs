@@ -1,14 +1,9 @@
 //! The language of the pages, the documentation and the public items: the project's words, sentences that have an actor and an end, and
 //! pages of a stated length.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::path::{Path, PathBuf};
 
-use crate::docs::links::{self, root};
+use crate::docs::links::{self, root, sources};
 
 /// Words that the project used before it took the field's, and phrases of them.
 const OLD: [&str; 20] = [
@@ -96,20 +91,6 @@ const CELL: usize = 40;
 /// A sentence has no more words, but for those at the end of a run of flags, which end without a full stop.
 const WORDS: usize = 30;
 const LONGER: usize = 10;
-
-/// The sources in a folder, with those in its folders.
-fn sources(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
-    let paths = entries.map(|entry| entry.unwrap().path());
-    let of_path = |path: PathBuf| match path.is_dir() {
-        true => sources(&path),
-        false => vec![path],
-    };
-    let found = paths.flat_map(of_path);
-    found
-        .filter(|path| path.extension().is_some_and(|ending| ending == "rs"))
-        .collect()
-}
 
 /// The pages of the book, each with its text.
 fn book() -> Vec<(PathBuf, String)> {

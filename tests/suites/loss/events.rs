@@ -3,17 +3,13 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, Faults, When};
-use fairlock::{HeldLocks, HoldEvent, LossReason};
-use fairlock_testkit::lab::{Lab, acquire, cut_off};
-use fairlock_testkit::verbs::meets;
-use fairlock_testkit::virtual_time;
+use fairlock::{HoldEvent, LossReason};
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::{MS, SECOND, acquire, cut_off, in_lab};
 use futures::{FutureExt, Stream, StreamExt};
 use tokio::time::Instant;
 
-const SECOND: Duration = Duration::from_secs(1);
-const MS: Duration = Duration::from_millis(1);
 /// The default lease without its margin and without its last third.
 const WELL: Duration = Duration::from_millis(19_400);
 
@@ -41,9 +37,7 @@ fn now(events: &mut (impl Stream<Item = HoldEvent> + Unpin)) -> Option<Option<Ho
 #[test]
 fn a_hold_is_granted_and_released_or_dropped_and_nothing_comes_after_that() {
     for drops in [true, false] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let host = lab.host();
+        in_lab(async |lab, [host]| {
             let guard = acquire(&host).await;
             let mut events = pin!(guard.events());
             assert_eq!(now(&mut events), Some(Some(HoldEvent::Granted)));
@@ -70,8 +64,7 @@ fn danger_is_told_when_a_third_of_the_lease_is_left_though_no_renewal_is_answere
         Fault::Hang(When::Before),
         Fault::Hang(When::After),
     ] {
-        virtual_time(async {
-            let lab = Lab::new().await;
+        in_lab(async |lab, []| {
             // Renewals are sent at 10 s, and once more after a time-out that ends when danger has long begun.
             let host = lab.host_with(|builder| builder.request_timeout(9_500 * MS));
             // The lock exists already, so the first request takes it.
@@ -83,9 +76,9 @@ fn danger_is_told_when_a_third_of_the_lease_is_left_though_no_renewal_is_answere
             lab.wait(2 * SECOND).await;
             let renewed = Instant::now() - SECOND;
             let first = Fault::Throttle;
-            meets(&host.network, "renew hold", 1, first);
+            host.meets("renew hold", 1, first);
             lab.wait(9_010 * MS).await;
-            meets(&host.network, "renew hold", usize::MAX, fault);
+            host.meets("renew hold", usize::MAX, fault);
             let Some(HoldEvent::InDanger { remaining }) = events.next().await else {
                 panic!("it is not in danger")
             };
@@ -102,9 +95,7 @@ fn danger_is_told_when_a_third_of_the_lease_is_left_though_no_renewal_is_answere
 
 #[test]
 fn a_hold_that_was_in_danger_recovers_or_is_lost_and_each_is_told_once() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let guard = acquire(&host).await;
         let events = guard.events();
         for _ in 0..3 {
@@ -135,9 +126,7 @@ fn a_hold_that_was_in_danger_recovers_or_is_lost_and_each_is_told_once() {
 
 #[test]
 fn every_change_is_told_to_everybody_who_listens_all_along() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let guard = acquire(&host).await;
         let listeners = [guard.events(), guard.events(), guard.events()].map(names);
         let story = async {
@@ -164,9 +153,7 @@ fn every_change_is_told_to_everybody_who_listens_all_along() {
 
 #[test]
 fn who_begins_late_or_does_not_listen_for_a_while_is_told_how_it_stands_and_never_misses_the_end() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let guard = acquire(&host).await;
         let idle = guard.events();
         host.network.set_faults(cut_off());
@@ -174,12 +161,9 @@ fn who_begins_late_or_does_not_listen_for_a_while_is_told_how_it_stands_and_neve
         let mut late = pin!(guard.events());
         assert_eq!(now(&mut late), Some(Some(HoldEvent::Granted)));
         let danger = now(&mut late).flatten();
-        assert!(
-            matches!(danger, Some(HoldEvent::InDanger { .. })),
-            "{danger:?}"
-        );
+        assert_is!(danger, Some(HoldEvent::InDanger { .. }));
         let reason = guard.lost().await.reason;
-        assert!(matches!(reason, LossReason::Unreachable { .. }), "{reason}");
+        assert_is!(reason, LossReason::Unreachable { .. });
         lab.wait(3_600 * SECOND).await;
         let after = guard.events();
         drop(guard);
@@ -194,39 +178,8 @@ fn who_begins_late_or_does_not_listen_for_a_while_is_told_how_it_stands_and_neve
 }
 
 #[test]
-fn the_reason_of_a_loss_is_told() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        let guard = acquire(&host).await;
-        let events = guard.events();
-        let delete = lab.engine.client().delete_item().table_name("locks");
-        let delete = delete.key("pk", AttributeValue::S("a".into()));
-        let delete = delete.key("sk", AttributeValue::S("fairlock/#lock".into()));
-        delete.send().await.unwrap();
-        let told: Vec<_> = events.collect().await;
-        assert_eq!(
-            told,
-            [HoldEvent::Granted, HoldEvent::Lost(LossReason::Deleted)]
-        );
-        drop(guard);
-        let guard = acquire(&host).await;
-        let events = guard.events();
-        host.locks.shutdown(HeldLocks::Release, SECOND).await;
-        let told: Vec<_> = events.collect().await;
-        assert_eq!(
-            told,
-            [HoldEvent::Granted, HoldEvent::Lost(LossReason::ShutDown)]
-        );
-        drop(guard);
-    });
-}
-
-#[test]
 fn whoever_stops_waiting_for_the_next_event_gets_it_by_waiting_again() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let guard = acquire(&host).await;
         let mut events = pin!(guard.events());
         let mut told = Vec::new();

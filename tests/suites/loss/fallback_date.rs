@@ -1,17 +1,13 @@
 //! A clock that stands in for the `Date` that answers do not have: what callers get by it, and what they do not.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::time::Duration;
 
 use fairlock::embedded::Engine;
-use fairlock::{Clock, Error, Finding, LockGuard, Severity};
-use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off};
+use fairlock::{Clock, Error, Finding, Severity};
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::{EPOCH, Host, Lab, SECOND, acquire, cut_off, in_lab};
 use fairlock_testkit::virtual_time;
 
-const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(30);
 const MINUTE: Duration = Duration::from_secs(60);
 /// The server clock allowance, and the grain of dates.
@@ -27,11 +23,6 @@ async fn silent() -> Lab {
 /// A client with the lab's clock in place of the `Date`.
 fn dated(lab: &Lab) -> Host {
     lab.host_with(|builder| builder.fallback_date(lab.clock.clone()))
-}
-
-async fn tries(host: &Host) -> Option<LockGuard> {
-    let lock = host.locks.fair_lock("a").unwrap();
-    lock.try_acquire().await.unwrap()
 }
 
 /// A hold whose host is cut off after the renewal that dates it.
@@ -52,10 +43,7 @@ fn a_lease_is_acquired_and_ends_and_is_taken_by_another_name() {
         assert_eq!(lock(&b).find("one").await.unwrap(), Some(lease.clone()));
         lab.wait(MINUTE / 2).await;
         let refused = lock(&b).acquire("other", MINUTE).await;
-        assert!(
-            matches!(refused, Err(Error::NotGranted { .. })),
-            "{refused:?}"
-        );
+        assert_is!(refused, Err(Error::NotGranted { .. }));
         let longer = lock(&b).extend(&lease, MINUTE).await.unwrap();
         lab.wait(MINUTE / 2 + ALLOWED).await;
         let refused = lock(&b).acquire("other", MINUTE).await;
@@ -63,8 +51,7 @@ fn a_lease_is_acquired_and_ends_and_is_taken_by_another_name() {
         lab.wait(MINUTE / 2).await;
         let other = lock(&b).acquire("other", MINUTE).await.unwrap();
         assert!(other.ticket() > longer.ticket());
-        let lost = lock(&a).release(&longer).await;
-        assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+        assert_is!(lock(&a).release(&longer).await, Err(Error::Lost { .. }));
     });
 }
 
@@ -74,13 +61,13 @@ fn a_dead_holder_is_passed_by_a_caller_that_does_not_wait() {
         let lab = silent().await;
         dead_holder(&lab, &dated(&lab)).await;
         lab.wait(LEASE - 3 * SECOND).await;
-        assert!(tries(&dated(&lab)).await.is_none(), "its lease lasts");
+        assert!(dated(&lab).try_acquire().await.is_none(), "its lease lasts");
         lab.wait(3 * SECOND + ALLOWED + SECOND).await;
         assert!(
-            tries(&lab.host()).await.is_none(),
+            lab.host().try_acquire().await.is_none(),
             "a caller without the clock"
         );
-        assert!(tries(&dated(&lab)).await.is_some());
+        assert!(dated(&lab).try_acquire().await.is_some());
     });
 }
 
@@ -91,15 +78,13 @@ fn a_process_of_a_single_turn_that_reads_first_leaves_a_date() {
             let lab = silent().await;
             // Where there is no item, the first enter makes none, and the second has a date.
             acquire(&dated(&lab)).await.release().await.unwrap();
-            let host = lab.host_with(|builder| {
-                let builder = builder.fallback_date(lab.clock.clone());
-                builder.testing(|it| it.reads_first = reads_first)
-            });
-            let lock = host.locks.fair_lock("a").unwrap();
+            let host = dated(&lab);
+            let lock = host.lock();
+            let lock = if reads_first { lock.read_first() } else { lock };
             std::mem::forget(lock.try_acquire().await.unwrap().unwrap());
             host.network.set_faults(cut_off());
             lab.wait(LEASE + ALLOWED + SECOND).await;
-            let is_granted = tries(&dated(&lab)).await.is_some();
+            let is_granted = dated(&lab).try_acquire().await.is_some();
             assert_eq!(is_granted, reads_first);
         });
     }
@@ -114,14 +99,14 @@ fn a_holder_without_the_clock_is_not_passed_while_it_lives_and_without_the_clock
         let guard = acquire(&undated).await;
         for _ in 0..20 {
             lab.wait(LEASE / 4).await;
-            assert!(tries(&dated(&lab)).await.is_none());
+            assert!(dated(&lab).try_acquire().await.is_none());
         }
         assert!(guard.is_held());
         undated.network.set_faults(cut_off());
         std::mem::forget(guard);
         lab.wait(10 * LEASE).await;
         for _ in 0..3 {
-            assert!(tries(&lab.host()).await.is_none());
+            assert!(lab.host().try_acquire().await.is_none());
             lab.wait(2 * LEASE).await;
         }
     });
@@ -173,14 +158,13 @@ fn a_check_of_the_table_names_the_clock_where_it_counts() {
 /// At an engine with a `Date`, a clock that is wrong by an hour does no harm.
 #[test]
 fn answers_with_a_date_win() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let wrong =
             || lab.host_with(|builder| builder.fallback_date(lab.clock.clone().ahead(60 * MINUTE)));
         let (holder, other) = (wrong(), wrong());
         let guard = acquire(&holder).await;
         lab.wait(2 * SECOND).await;
-        assert!(tries(&other).await.is_none());
+        assert!(other.try_acquire().await.is_none());
         assert!(guard.is_held());
         drop(guard);
     });
@@ -198,6 +182,6 @@ fn a_clock_beyond_all_dates_stands_in_for_none() {
             lab.wait(LEASE).await;
             guard.release().await.unwrap();
         }
-        assert!(tries(&dated(&lab)).await.is_some());
+        assert!(dated(&lab).try_acquire().await.is_some());
     });
 }

@@ -1,8 +1,4 @@
 //! Guards and what happens around them: a caller that fails, and DynamoDB's own deletion.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, panic_any};
@@ -11,46 +7,30 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType};
 use fairlock::embedded::Faults;
 use fairlock::{Clock, Error, HeldLocks, LockClient, LossReason, RecordWait};
-use fairlock_testkit::captured_log::said;
+use fairlock_testkit::assert_is;
+use fairlock_testkit::captured_log::said_in_lab;
 use fairlock_testkit::effort::sized;
 use fairlock_testkit::keyed_tables::create_table;
-use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::lab::{EPOCH, Host, Lab, SECOND, acquire, all_wait, cut_off, in_lab, waits};
 use fairlock_testkit::virtual_time;
 use futures::FutureExt;
 use tokio::time::{Instant, timeout};
 use tracing::Level;
 
-const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Debug, PartialEq, Eq)]
 struct CallersOwn(&'static str);
 
-async fn fails(host: &Host) -> Result<(), CallersOwn> {
-    let _guard = acquire(host).await;
-    Err(CallersOwn("error"))
-}
-
-#[expect(clippy::panic, reason = "the caller's own")]
 async fn panics(host: &Host) {
     let _guard = acquire(host).await;
     panic_any(CallersOwn("panic"))
 }
 
 #[test]
-fn a_callers_error_comes_through_a_turn_unchanged_and_the_lock_is_free() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        assert_eq!(fails(&lab.host()).await, Err(CallersOwn("error")));
-        assert!(lab.is_free("a").await);
-    });
-}
-
-#[test]
 fn a_callers_panic_comes_through_a_turn_unchanged_and_the_lock_is_free() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let panicked = AssertUnwindSafe(panics(&host)).catch_unwind().await;
         let payload = panicked.unwrap_err().downcast::<CallersOwn>().unwrap();
         assert_eq!(*payload, CallersOwn("panic"));
@@ -62,9 +42,7 @@ fn a_callers_panic_comes_through_a_turn_unchanged_and_the_lock_is_free() {
 
 #[test]
 fn a_callers_error_comes_through_unchanged_also_when_the_lock_cannot_be_released() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let turn = async {
             let _guard = acquire(&host).await;
             host.network.set_faults(cut_off());
@@ -79,7 +57,7 @@ fn a_callers_error_comes_through_unchanged_also_when_the_lock_cannot_be_released
 }
 
 /// Drops the future if it has not ended after a second.
-#[expect(clippy::disallowed_methods, reason = "the test's own clock is tokio's")]
+#[expect(clippy::disallowed_methods, reason = "the test's clock is tokio's")]
 async fn is_dropped<T>(work: impl Future<Output = T>) -> bool {
     timeout(SECOND, work).await.is_err()
 }
@@ -91,7 +69,6 @@ async fn stays(locks: &LockClient) {
     pending::<()>().await;
 }
 
-#[expect(clippy::panic, reason = "the test has failed")]
 fn assert_names_the_lock(warnings: &[String]) {
     let [warning] = warnings else {
         panic!("one of the client that is gone: {warnings:?}")
@@ -102,8 +79,7 @@ fn assert_names_the_lock(warnings: &[String]) {
 
 #[test]
 fn a_scope_that_is_dropped_while_it_has_a_lock_says_which_and_gives_it_back_in_the_background() {
-    let warnings = said(Level::WARN, async || {
-        let lab = Lab::new().await;
+    let warnings = said_in_lab(Level::WARN, async |lab, []| {
         let scope = lab.host().locks.scope(stays);
         assert!(is_dropped(scope).await);
         assert!(lab.is_free("a").await);
@@ -113,8 +89,7 @@ fn a_scope_that_is_dropped_while_it_has_a_lock_says_which_and_gives_it_back_in_t
 
 #[test]
 fn a_scope_that_is_dropped_while_it_waits_says_where_and_leaves_the_queue_in_the_background() {
-    let warnings = said(Level::WARN, async || {
-        let lab = Lab::new().await;
+    let warnings = said_in_lab(Level::WARN, async |lab, []| {
         let guard = acquire(&lab.host()).await;
         let scope = lab.host().locks.scope(stays);
         assert!(is_dropped(scope).await);
@@ -127,9 +102,7 @@ fn a_scope_that_is_dropped_while_it_waits_says_where_and_leaves_the_queue_in_the
 
 #[test]
 fn a_shutdown_that_is_dropped_before_its_end_leaves_the_client_to_say_what_is_not_done() {
-    let warnings = said(Level::WARN, async || {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    let warnings = said_in_lab(Level::WARN, async |lab, [host]| {
         let guard = acquire(&host).await;
         host.network.set_faults(cut_off());
         let shutdown = host.locks.shutdown(HeldLocks::Release, 60 * SECOND);
@@ -146,8 +119,7 @@ fn a_shutdown_that_is_dropped_before_its_end_leaves_the_client_to_say_what_is_no
 
 #[test]
 fn a_scope_that_returns_and_a_shutdown_that_reports_leave_nothing_to_warn_of() {
-    let warnings = said(Level::WARN, async || {
-        let lab = Lab::new().await;
+    let warnings = said_in_lab(Level::WARN, async |lab, []| {
         let locks = lab.host().locks;
         let guard = locks.scope(async |locks| {
             let lock = locks.fair_lock("a").unwrap();
@@ -170,6 +142,16 @@ async fn lab_with_ttl() -> Lab {
     lab
 }
 
+/// A client with rare heartbeats and polls, so that two days of them are few.
+fn rare(lab: &Lab, slots: usize) -> Host {
+    lab.host_with(|builder| {
+        let builder = builder.lease_duration(60 * MINUTE);
+        let builder = builder.heartbeat_interval(4 * MINUTE).idle_retention(DAY);
+        let builder = builder.testing(|it| it.poll_interval = Some((MINUTE, 4 * MINUTE)));
+        builder.successor_slots(slots)
+    })
+}
+
 /// Sets the expiry of lock `a` to a day before the test began.
 async fn date_back(lab: &Lab) {
     let past = AttributeValue::N((EPOCH - DAY).as_secs().to_string());
@@ -185,26 +167,10 @@ async fn date_back(lab: &Lab) {
 fn ttl_takes_nothing_of_a_lock_that_is_held_and_waited_for_however_long() {
     virtual_time(async {
         let lab = lab_with_ttl().await;
-        // Rare heartbeats and polls, so that two days of them are few.
-        let minutes = |n: u32| n * 60 * SECOND;
         let behind = sized(1, 3);
-        let hosts: Vec<_> = (0..5 + behind)
-            .map(|_| {
-                lab.host_with(|builder| {
-                    let builder = builder
-                        .lease_duration(minutes(60))
-                        .heartbeat_interval(minutes(4));
-                    let builder =
-                        builder.testing(|it| it.poll_interval = Some((minutes(1), minutes(4))));
-                    builder.idle_retention(DAY).successor_slots(4)
-                })
-            })
-            .collect();
+        let hosts: Vec<_> = (0..5 + behind).map(|_| rare(&lab, 4)).collect();
         let guard = acquire(&hosts[0]).await;
-        let mut waiting = Vec::new();
-        for host in &hosts[1..] {
-            waiting.push(waits(&lab, host).await);
-        }
+        let waiting = all_wait(&lab, &hosts[1..]).await;
         let queue = lab.items("a").await;
         assert_eq!(
             queue.len(),
@@ -242,8 +208,7 @@ fn a_bystander_with_an_old_wall_clock_does_not_have_ttl_delete_a_lock_that_is_he
         let guard = acquire(&lab.host()).await;
         let late = host_days_behind(&lab, 8);
         let waiting = waits(&lab, &late).await;
-        let lock = late.locks.fair_lock("a").unwrap();
-        assert!(lock.try_acquire().await.unwrap().is_none());
+        assert!(late.try_acquire().await.is_none());
         for _ in 0..10 {
             assert_eq!(lab.engine.expire().await.unwrap(), 0);
             lab.wait(10 * SECOND).await;
@@ -332,7 +297,7 @@ fn a_ttl_in_the_past_frees_no_lock_until_dynamodb_deletes_it_and_then_its_holder
     virtual_time(async {
         let lab = lab_with_ttl().await;
         let guard = acquire(&lab.host()).await;
-        let lock = lab.host().locks.fair_lock("a").unwrap();
+        let lock = lab.host().lock();
         date_back(&lab).await;
         assert!(lock.try_acquire().await.unwrap().is_none());
         assert_eq!(lock.sweep().await.unwrap(), Default::default());
@@ -351,15 +316,13 @@ fn a_ttl_in_the_past_frees_no_lock_until_dynamodb_deletes_it_and_then_its_holder
 
 /// Waits behind the slots for a second. Its row is made void.
 async fn gives_up(host: &Host) {
-    let lock = host.locks.fair_lock("a").unwrap();
-    let quits = lock.acquire(RecordWait::Timeout(SECOND)).await;
-    assert!(matches!(quits, Err(Error::NotGranted { .. })), "{quits:?}");
+    let quits = host.lock().acquire(RecordWait::Timeout(SECOND)).await;
+    assert_is!(quits, Err(Error::NotGranted { .. }));
 }
 
 #[test]
 fn a_queue_works_in_a_table_whose_keys_are_called_like_what_stands_inside_of_an_entry() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let keys = ["id", "nonce"].map(|name| (name, ScalarAttributeType::S));
         create_table(&lab.engine.client(), "others", &keys).await;
         let hosts = [0, 1, 2, 3].map(|_| {
@@ -370,10 +333,10 @@ fn a_queue_works_in_a_table_whose_keys_are_called_like_what_stands_inside_of_an_
             })
         });
         let guard = acquire(&hosts[0]).await;
-        let successor = waits(&lab, &hosts[1]).await;
+        let successor = waits(lab, &hosts[1]).await;
         // Behind the slots: one caller that gives up, and one whose row waits.
         gives_up(&hosts[2]).await;
-        let last = waits(&lab, &hosts[3]).await;
+        let last = waits(lab, &hosts[3]).await;
         guard.release().await.unwrap();
         successor.await.unwrap().release().await.unwrap();
         last.await.unwrap().release().await.unwrap();
@@ -384,18 +347,7 @@ fn a_queue_works_in_a_table_whose_keys_are_called_like_what_stands_inside_of_an_
 fn a_void_row_that_ttl_deletes_before_the_queue_has_passed_it_costs_nobody_its_turn() {
     virtual_time(async {
         let lab = lab_with_ttl().await;
-        let minutes = |n: u32| n * 60 * SECOND;
-        let rare = || {
-            lab.host_with(|builder| {
-                let builder = builder
-                    .lease_duration(minutes(60))
-                    .heartbeat_interval(minutes(4));
-                let builder =
-                    builder.testing(|it| it.poll_interval = Some((minutes(1), minutes(4))));
-                builder.idle_retention(DAY).successor_slots(1)
-            })
-        };
-        let hosts = [(); 4].map(|()| rare());
+        let hosts = [(); 4].map(|()| rare(&lab, 1));
         let guard = acquire(&hosts[0]).await;
         let successor = waits(&lab, &hosts[1]).await;
         gives_up(&hosts[2]).await;
@@ -410,11 +362,11 @@ fn a_void_row_that_ttl_deletes_before_the_queue_has_passed_it_costs_nobody_its_t
         guard.release().await.unwrap();
         let successor = successor.await.unwrap();
         // The ticket is a gap again, which is observed for one join timeout. Polls are four minutes apart.
-        lab.wait(minutes(10)).await;
+        lab.wait(10 * MINUTE).await;
         let started = Instant::now();
         successor.release().await.unwrap();
         let last = last.await.unwrap();
-        assert!(started.elapsed() <= minutes(4), "{:?}", started.elapsed());
+        assert!(started.elapsed() <= 4 * MINUTE, "{:?}", started.elapsed());
         last.release().await.unwrap();
         assert!(lab.is_free("a").await);
         assert_eq!(lab.items("a").await.len(), 1);
@@ -428,7 +380,7 @@ fn a_void_row_that_ttl_deletes_is_passed_by_those_who_come_later_and_do_not_wait
         let hosts = [(); 4].map(|()| lab.host_with(|it| it.idle_retention(DAY).successor_slots(1)));
         let guard = acquire(&hosts[0]).await;
         let successor = waits(&lab, &hosts[1]).await;
-        let lock = hosts[2].locks.fair_lock("a").unwrap();
+        let lock = hosts[2].lock();
         drop(lock.acquire(RecordWait::Timeout(SECOND)).await);
         successor.abort();
         lab.settle().await;
@@ -443,8 +395,7 @@ fn a_void_row_that_ttl_deletes_is_passed_by_those_who_come_later_and_do_not_wait
         }
         guard.release().await.unwrap();
         lab.wait(20 * SECOND).await;
-        let lock = hosts[3].locks.fair_lock("a").unwrap();
-        let granted = lock.try_acquire().await.unwrap();
+        let granted = hosts[3].try_acquire().await;
         assert!(granted.is_some(), "{items:?}");
     });
 }

@@ -1,8 +1,4 @@
 //! The renewals of a client with many holds are spread over the heartbeat, and none is ever late because of that.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,13 +6,11 @@ use std::time::Duration;
 
 use fairlock::embedded::Faults;
 use fairlock::{LockGuard, RecordWait};
-use fairlock_testkit::lab::{Host, Lab, acquire, cut_off};
+use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, cut_off, in_lab};
 use fairlock_testkit::verbs::verb;
-use fairlock_testkit::virtual_time;
 use futures::future::join_all;
 use tokio::time::Instant;
 
-const SECOND: Duration = Duration::from_secs(1);
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// When each lock was renewed.
@@ -25,7 +19,7 @@ type Renewals = Arc<Mutex<BTreeMap<String, Vec<Instant>>>>;
 fn listens(host: &Host) -> Renewals {
     let renewals = Renewals::default();
     let heard = Arc::clone(&renewals);
-    let _ = host.network.clone().script(move |request| {
+    host.script(move |request| {
         if verb(request) == "renew hold" {
             let lock = request.key("pk").unwrap().to_owned();
             heard
@@ -80,9 +74,8 @@ fn assert_even(tenths: [usize; 10], holds: usize) {
 
 #[test]
 fn three_hundred_holds_acquired_at_one_moment_are_renewed_evenly_over_the_heartbeat() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = dated(&lab).await;
+    in_lab(async |lab, []| {
+        let host = dated(lab).await;
         let renewals = listens(&host);
         let guards = burst(&host, 300).await;
         lab.wait(3 * HEARTBEAT).await;
@@ -97,8 +90,7 @@ fn three_hundred_holds_acquired_at_one_moment_are_renewed_evenly_over_the_heartb
 
 #[test]
 fn a_process_that_begins_with_a_burst_spreads_its_renewals_too() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         // A client that creates a lock already knows the time, and has no date to add. So the locks exist beforehand.
         drop(burst(&lab.host(), 300).await);
         lab.settle().await;
@@ -122,9 +114,7 @@ fn a_process_that_begins_with_a_burst_spreads_its_renewals_too() {
 
 #[test]
 fn after_an_outage_they_are_spread_anew() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let renewals = listens(&host);
         let guards = burst(&host, 300).await;
         lab.wait(3 * HEARTBEAT).await;
@@ -146,9 +136,8 @@ fn after_an_outage_they_are_spread_anew() {
 
 #[test]
 fn no_renewal_is_later_than_a_heartbeat_after_the_last_and_each_hold_has_one_more_at_the_most() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = dated(&lab).await;
+    in_lab(async |lab, []| {
+        let host = dated(lab).await;
         let renewals = listens(&host);
         let began = Instant::now();
         let guards = burst(&host, 100).await;
@@ -177,9 +166,8 @@ fn no_renewal_is_later_than_a_heartbeat_after_the_last_and_each_hold_has_one_mor
 
 #[test]
 fn holds_one_after_the_other_and_short_ones_beside_others_cost_nothing_more() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = dated(&lab).await;
+    in_lab(async |lab, []| {
+        let host = dated(lab).await;
         let renewals = listens(&host);
         for _ in 0..20 {
             let guard = acquire(&host).await;

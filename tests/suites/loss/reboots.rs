@@ -1,8 +1,4 @@
 //! A machine is started again under those who use its file of locks: who held one, or waited, is gone at once, and nobody else is.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,13 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fairlock::embedded::{Engine, Fault, When};
-use fairlock::{LockGuard, Participant, RecordWait};
-use fairlock_testkit::lab::{Host, acquire, cut_off};
+use fairlock::{IdleLocks, LockGuard, Participant, RecordWait};
+use fairlock_testkit::lab::{Host, SECOND, acquire, cut_off};
 use tokio::time::{Instant, sleep};
 
 use super::stepped_clocks::{Machine, host_on, in_a_file, nobody_else_gets_it};
 
-const SECOND: Duration = Duration::from_secs(1);
 /// No lease ends by itself while a test asks whether somebody is gone.
 const LEASE: Duration = Duration::from_secs(600);
 /// From the crash of a machine to the first request after it.
@@ -60,12 +55,9 @@ impl Queue {
         queue
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a caller's task, not the client's"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "callers' own tasks")]
     async fn joins(&mut self, host: Host) {
-        let lock = host.locks.fair_lock("a").unwrap();
+        let lock = host.lock();
         tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
         sleep(2 * SECOND).await;
         self.hosts.push(host);
@@ -74,7 +66,7 @@ impl Queue {
     /// One more draws a ticket, and its row never comes.
     async fn draws(&mut self, host: Host) {
         let is_dead = AtomicBool::new(false);
-        let _ = host.network.clone().script(move |request| {
+        host.script(move |request| {
             let is_lost = request.operation() == "PutItem" || is_dead.load(Ordering::SeqCst);
             is_dead.store(is_lost, Ordering::SeqCst);
             is_lost.then_some(Fault::Lose(When::Before))
@@ -105,8 +97,7 @@ async fn shown(engine: &Engine, machine: &Machine) -> Vec<Participant> {
 fn who_held_a_lock_or_waited_is_gone_at_once_after_a_reboot() {
     for wall in WALLS {
         for way in ["does not wait", "waits", "sweeps a lock", "sweeps a table"] {
-            in_a_file(async |file| {
-                let machine = Machine::new();
+            in_a_file(async |file, machine| {
                 let mut queue = Queue::at(file, &machine).await;
                 queue.draws(process(file, &machine, 4)).await;
                 let alive = shown(&private(file, &machine), &machine).await;
@@ -122,7 +113,7 @@ fn who_held_a_lock_or_waited_is_gone_at_once_after_a_reboot() {
                 }
                 let asked = Instant::now();
                 let caller = process(file, &machine, 5);
-                let lock = caller.locks.fair_lock("a").unwrap();
+                let lock = caller.lock();
                 match way {
                     "waits" => drop(acquire(&caller).await),
                     "sweeps a lock" => {
@@ -151,15 +142,14 @@ fn who_held_a_lock_or_waited_is_gone_at_once_after_a_reboot() {
 #[test]
 fn a_lease_by_name_and_a_hold_that_was_given_back_last_on_after_a_reboot() {
     for is_by_name in [true, false] {
-        in_a_file(async |file| {
-            let machine = Machine::new();
+        in_a_file(async |file, machine| {
             let host = process(file, &machine, 1);
             host.locks.create_table().await.unwrap();
             if is_by_name {
                 let lock = host.locks.lease_lock("a").unwrap();
                 lock.acquire("one", LEASE).await.unwrap();
             } else {
-                let lock = host.locks.fair_lock("a").unwrap().min_hold(LEASE);
+                let lock = host.lock().min_hold(LEASE);
                 let guard = lock.try_acquire().await.unwrap().unwrap();
                 guard.release().await.unwrap();
             }
@@ -170,8 +160,7 @@ fn a_lease_by_name_and_a_hold_that_was_given_back_last_on_after_a_reboot() {
             sleep(LEASE * 3 / 4).await;
             nobody_else_gets_it(&caller, "before its end").await;
             sleep(LEASE / 4 + 10 * SECOND).await;
-            let lock = caller.locks.fair_lock("a").unwrap();
-            assert!(lock.try_acquire().await.unwrap().is_some(), "{is_by_name}");
+            assert!(caller.try_acquire().await.is_some(), "{is_by_name}");
         });
     }
 }
@@ -243,7 +232,7 @@ async fn comes(engine: Engine) {
 #[test]
 fn the_lease_decides_where_it_is_not_certain_that_the_machine_was_started_again() {
     for doubt in Doubt::ALL {
-        in_a_file(async |file| {
+        in_a_file(async |file, _| {
             let mut machine = doubt.before();
             let queue = Queue::at(file, &machine).await;
             if doubt == Doubt::SharedBefore {
@@ -268,7 +257,7 @@ fn the_lease_decides_where_it_is_not_certain_that_the_machine_was_started_again(
             assert!(queue.guard.is_held());
             queue.crashes();
             sleep(LEASE + 60 * SECOND).await;
-            let lock = process(file, &machine, 7).locks.fair_lock("a").unwrap();
+            let lock = process(file, &machine, 7).lock();
             assert!(lock.try_acquire().await.unwrap().is_some(), "{doubt:?}");
         });
     }
@@ -277,7 +266,7 @@ fn the_lease_decides_where_it_is_not_certain_that_the_machine_was_started_again(
 #[test]
 fn who_holds_a_lock_since_a_reboot_keeps_it_until_the_next() {
     for wall in WALLS {
-        in_a_file(async |file| {
+        in_a_file(async |file, _| {
             let first = Machine::new();
             let queue = Queue::at(file, &first).await;
             queue.crashes();
@@ -292,7 +281,7 @@ fn who_holds_a_lock_since_a_reboot_keeps_it_until_the_next() {
             assert!(guard.is_held());
             holder.network.set_faults(cut_off());
             let third = rebooted(&second, "third", 10);
-            let lock = process(file, &third, 8).locks.fair_lock("a").unwrap();
+            let lock = process(file, &third, 8).lock();
             assert!(lock.try_acquire().await.unwrap().is_some(), "{wall}");
         });
     }

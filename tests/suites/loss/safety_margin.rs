@@ -1,30 +1,20 @@
 //! Clients that stop believing in their holds before the leases end.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a helper of a test that cannot go on has failed the test; a caller's task, not the client's"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::time::Duration;
 
 use fairlock::RecordWait::Infinite;
 use fairlock::embedded::Faults;
-use fairlock::{Error, FairLock, HeldLocks, LockClient, LockClientBuilder, LockGuard, LossReason};
-use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
-use fairlock_testkit::virtual_time;
+use fairlock::{Error, HeldLocks, LockClient, LockClientBuilder, LockGuard, LossReason};
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::{Host, Lab, MS, SECOND, acquire, cut_off, in_lab, loss, waits};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-const SECOND: Duration = Duration::from_secs(1);
-const MS: Duration = Duration::from_millis(1);
 const LEASE: Duration = Duration::from_secs(30);
 const MARGIN: Duration = Duration::from_secs(100);
 /// The server clock allowance, and the grain of dates.
 const ALLOWED: Duration = Duration::from_secs(10 + 2);
-
-fn lock(host: &Host) -> FairLock {
-    host.locks.fair_lock("a").unwrap()
-}
 
 /// A client that believes for `LEASE`, and keeps others waiting for longer.
 fn cautious(lab: &Lab) -> Host {
@@ -36,12 +26,24 @@ fn with_margin(builder: LockClientBuilder, margin: Duration) -> LockClientBuilde
     builder.safety_margin(margin)
 }
 
+/// Runs a test with clients of which only the first is cautious.
+fn beside_one<const N: usize>(test: impl AsyncFnOnce(&Lab, [Host; N])) {
+    in_lab(async |lab, []| {
+        let mut number = 0..;
+        let hosts = [(); N].map(|()| match number.next() {
+            Some(0) => cautious(lab),
+            _ => lab.host(),
+        });
+        test(lab, hosts).await;
+    });
+}
+
 async fn hold(host: &Host) -> LockGuard {
-    lock(host).acquire(Infinite).await.unwrap()
+    host.lock().acquire(Infinite).await.unwrap()
 }
 
 /// Notes when a hold is lost, by its owner.
-fn loss(guard: &LockGuard) -> JoinHandle<Instant> {
+fn loses(guard: &LockGuard) -> JoinHandle<Instant> {
     let lost = guard.lost();
     tokio::spawn(async move {
         lost.await;
@@ -74,12 +76,10 @@ fn is_after_margin(lost: Instant, granted: Instant) {
 #[test]
 fn a_holder_that_is_cut_off_is_lost_at_its_lease_and_the_next_has_the_lock_after_the_margin() {
     for cut in [0, 3, 9, 11, 25, 64] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (one, two) = (cautious(&lab), lab.host());
+        beside_one(async |lab, [one, two]| {
             let guard = hold(&one).await;
-            let (begun, lost) = (Instant::now(), loss(&guard));
-            let next = turn(waits(&lab, &two).await);
+            let (begun, lost) = (Instant::now(), loses(&guard));
+            let next = turn(waits(lab, &two).await);
             sleep_until(begun + SECOND + cut * SECOND).await;
             one.network.set_faults(cut_off());
             let cut = Instant::now();
@@ -94,16 +94,15 @@ fn a_holder_that_is_cut_off_is_lost_at_its_lease_and_the_next_has_the_lock_after
 #[test]
 fn the_margin_is_kept_whatever_the_clocks_do_within_their_margin() {
     for (owner, other) in [(0.98, 1.0), (1.0, 1.02), (0.99, 1.01)] {
-        virtual_time(async {
-            let lab = Lab::new().await;
+        in_lab(async |lab, []| {
             let at_rate = |rate, margin| {
                 let clock = lab.clock.clone().at_rate(rate);
                 lab.host_with(|builder| with_margin(builder, margin).clock(clock))
             };
             let (one, two) = (at_rate(owner, MARGIN), at_rate(other, Duration::ZERO));
             let guard = hold(&one).await;
-            let lost = loss(&guard);
-            let next = turn(waits(&lab, &two).await);
+            let lost = loses(&guard);
+            let next = turn(waits(lab, &two).await);
             one.network.set_faults(cut_off());
             let (lost, granted) = (lost.await.unwrap(), next.await.unwrap());
             // The other clock counts the margin too.
@@ -118,16 +117,14 @@ fn the_margin_is_kept_whatever_the_clocks_do_within_their_margin() {
 
 #[test]
 fn a_caller_that_does_not_wait_is_refused_until_the_margin_is_over_by_the_servers_clock() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two) = (cautious(&lab), lab.host());
+    beside_one(async |lab, [one, two]| {
         let guard = hold(&one).await;
-        let lost = loss(&guard);
+        let lost = loses(&guard);
         lab.wait(15 * SECOND).await;
         one.network.set_faults(cut_off());
         let lost = lost.await.unwrap();
         let granted = loop {
-            if let Some(guard) = lock(&two).try_acquire().await.unwrap() {
+            if let Some(guard) = two.try_acquire().await {
                 drop(guard);
                 break Instant::now();
             }
@@ -139,14 +136,12 @@ fn a_caller_that_does_not_wait_is_refused_until_the_margin_is_over_by_the_server
 
 #[test]
 fn a_reader_that_is_lost_keeps_a_writer_waiting_and_a_lost_permit_its_place() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two) = (cautious(&lab), lab.host());
-        let reading = lock(&one).acquire_shared(Infinite).await.unwrap();
+    beside_one(async |lab, [one, two]| {
+        let reading = one.lock().acquire_shared(Infinite).await.unwrap();
         let permits = one.locks.semaphore("s", 2).unwrap();
         let permit = permits.acquire(Infinite).await.unwrap();
-        let (lost, lost_permit) = (loss(&reading), loss(&permit));
-        let next = turn(waits(&lab, &two).await);
+        let (lost, lost_permit) = (loses(&reading), loses(&permit));
+        let next = turn(waits(lab, &two).await);
         let both = two.locks.semaphore("s", 2).unwrap();
         let both = async move { both.acquire_many(2, Infinite).await.unwrap() };
         let both = turn(tokio::spawn(both));
@@ -160,18 +155,16 @@ fn a_reader_that_is_lost_keeps_a_writer_waiting_and_a_lost_permit_its_place() {
 #[test]
 fn a_release_in_time_hands_over_at_once_and_so_does_all_else_that_ends_a_hold_on_purpose() {
     for how in ["release", "drop", "break", "shutdown"] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (one, two, three) = (cautious(&lab), lab.host(), lab.host());
+        beside_one(async |lab, [one, two, three]| {
             let guard = hold(&one).await;
-            let next = turn(waits(&lab, &two).await);
+            let next = turn(waits(lab, &two).await);
             lab.wait(45 * SECOND).await;
             let ended = Instant::now();
             match how {
                 "release" => guard.release().await.unwrap(),
                 "drop" => drop(guard),
                 "break" => {
-                    let seen = lock(&three).inspect().await.unwrap().holder.unwrap();
+                    let seen = three.inspect().await.holder.unwrap();
                     three.locks.break_hold("a", &seen, "").await.unwrap();
                     std::mem::forget(guard);
                 }
@@ -191,12 +184,10 @@ fn a_release_in_time_hands_over_at_once_and_so_does_all_else_that_ends_a_hold_on
 #[test]
 fn nothing_that_is_done_with_a_lost_guard_shortens_the_margin() {
     for how in ["release", "drop", "keep", "run"] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (one, two) = (cautious(&lab), lab.host());
+        beside_one(async |lab, [one, two]| {
             let guard = hold(&one).await;
-            let lost = loss(&guard);
-            let next = turn(waits(&lab, &two).await);
+            let lost = loses(&guard);
+            let next = turn(waits(lab, &two).await);
             let ran = match how {
                 "run" => Err(tokio::spawn(guard.run(std::future::pending::<()>()))),
                 _ => Ok(guard),
@@ -209,14 +200,14 @@ fn nothing_that_is_done_with_a_lost_guard_shortens_the_margin() {
                 Ok(guard) if how == "release" => {
                     let began = Instant::now();
                     let released = guard.release().await.unwrap_err();
-                    assert!(matches!(released, Error::Lost { .. }), "{released}");
+                    assert_is!(released, Error::Lost { .. });
                     assert_eq!(began.elapsed(), Duration::ZERO, "nothing is sent");
                 }
                 Ok(guard) if how == "drop" => drop(guard),
                 Ok(guard) => std::mem::forget(guard),
                 Err(ran) => {
                     let ran = ran.await.unwrap().map(drop).unwrap_err();
-                    assert!(matches!(ran, Error::Lost { .. }), "{ran}");
+                    assert_is!(ran, Error::Lost { .. });
                 }
             }
             is_after_margin(lost, next.await.unwrap());
@@ -224,53 +215,32 @@ fn nothing_that_is_done_with_a_lost_guard_shortens_the_margin() {
     }
 }
 
-/// The owner finds the deadline passed, and gives the hold back before any task has noticed.
+/// The owner finds the deadline passed before any task has noticed, and gives the hold back, or shuts down: as a process that was stopped,
+/// and ends first of all when it goes on.
 #[test]
-fn a_release_after_the_deadline_does_not_shorten_the_margin_though_no_task_noticed_the_loss() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two) = (cautious(&lab), lab.host());
-        let guard = hold(&one).await;
-        let next = turn(waits(&lab, &two).await);
-        one.network.set_faults(cut_off());
-        let before = Instant::now();
-        // All tasks stand still.
-        tokio::time::advance(LEASE).await;
-        one.network.set_faults(Faults::default());
-        let released = guard.release().await.unwrap_err();
-        assert!(matches!(released, Error::Lost { .. }), "{released}");
-        let granted = next.await.unwrap();
-        assert!(
-            granted >= before + LEASE - 2 * SECOND + MARGIN,
-            "{:?}",
-            granted - before
-        );
-    });
-}
-
-/// As by a process that was stopped, and ends first of all when it goes on.
-#[test]
-fn a_shutdown_after_the_deadline_does_not_shorten_the_margin_though_no_task_noticed_the_loss() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two) = (cautious(&lab), lab.host());
-        let guard = hold(&one).await;
-        let next = turn(waits(&lab, &two).await);
-        let begun = Instant::now();
-        let ((), report) = tokio::join!(
-            biased;
-            tokio::time::advance(LEASE + SECOND),
-            one.locks.shutdown(HeldLocks::Release, 5 * SECOND)
-        );
-        assert!(report.held.is_empty(), "{report:?}");
-        assert_eq!(guard.lost().await.reason, LossReason::Expired);
-        let granted = next.await.unwrap();
-        assert!(
-            granted >= begun + LEASE + MARGIN - SECOND,
-            "{:?}",
-            granted - begun
-        );
-    });
+fn no_release_after_the_deadline_shortens_the_margin_though_no_task_noticed_the_loss() {
+    for shuts_down in [false, true] {
+        beside_one(async |lab, [one, two]| {
+            let guard = hold(&one).await;
+            let next = turn(waits(lab, &two).await);
+            let begun = Instant::now();
+            let goes_on = async {
+                if shuts_down {
+                    let report = one.locks.shutdown(HeldLocks::Release, 5 * SECOND).await;
+                    assert!(report.held.is_empty(), "{report:?}");
+                    assert_eq!(guard.lost().await.reason, LossReason::Expired);
+                } else {
+                    assert_eq!(loss(guard.release().await), LossReason::Expired);
+                }
+            };
+            tokio::join!(biased; tokio::time::advance(LEASE + SECOND), goes_on);
+            let granted = next.await.unwrap() - begun;
+            assert!(
+                granted >= LEASE + MARGIN - SECOND,
+                "{shuts_down}: {granted:?}"
+            );
+        });
+    }
 }
 
 #[test]
@@ -278,13 +248,11 @@ fn a_longest_hold_ends_in_time_and_the_next_has_the_lock_after_the_margin() {
     for longest in [5, 20, 45] {
         let longest = longest * SECOND;
         for (is_cut, is_dropped) in [(false, false), (false, true), (true, false)] {
-            virtual_time(async {
-                let lab = Lab::new().await;
-                let (one, two, three) = (cautious(&lab), lab.host(), lab.host());
-                let lock_of_one = lock(&one).max_hold(longest);
+            beside_one(async |lab, [one, two, three]| {
+                let lock_of_one = one.lock().max_hold(longest);
                 let guard = lock_of_one.acquire(Infinite).await.unwrap();
                 let begun = Instant::now();
-                let next = turn(waits(&lab, &two).await);
+                let next = turn(waits(lab, &two).await);
                 if is_cut {
                     lab.wait(2 * SECOND).await;
                     one.network.set_faults(cut_off());
@@ -299,7 +267,7 @@ fn a_longest_hold_ends_in_time_and_the_next_has_the_lock_after_the_margin() {
                     assert_eq!(ended, begun + longest);
                     let is_kept = async |at| {
                         sleep_until(at).await;
-                        let state = lock(&three).inspect().await.unwrap();
+                        let state = three.inspect().await;
                         state.holder.is_some_and(|holder| holder.ticket == ticket)
                     };
                     assert!(is_kept(ended + MARGIN - MS).await);
@@ -316,14 +284,12 @@ fn a_longest_hold_ends_in_time_and_the_next_has_the_lock_after_the_margin() {
 #[test]
 fn a_shortest_hold_that_is_given_back_has_no_margin() {
     for lives in [true, false] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (one, two) = (cautious(&lab), lab.host());
+        beside_one(async |lab, [one, two]| {
             let least = 20 * SECOND;
-            let lock = lock(&one).min_hold(least);
+            let lock = one.lock().min_hold(least);
             let guard = lock.acquire(Infinite).await.unwrap();
             let begun = Instant::now();
-            let next = turn(waits(&lab, &two).await);
+            let next = turn(waits(lab, &two).await);
             guard.release().await.unwrap();
             if !lives {
                 one.network.set_faults(cut_off());
@@ -341,17 +307,16 @@ fn a_shortest_hold_that_is_given_back_has_no_margin() {
 
 #[test]
 fn the_lease_that_others_see_has_the_margin_from_the_first_write_on_and_heartbeats_are_as_ever() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let in_a_slot = || lab.host_with(|builder| with_margin(builder, MARGIN).successor_slots(1));
         let [one, two, three] = &[(); 3].map(|()| in_a_slot());
         let guard = hold(one).await;
-        let second = waits(&lab, two).await;
+        let second = waits(lab, two).await;
         // It has a row.
-        let third = waits(&lab, three).await;
+        let third = waits(lab, three).await;
         for seconds in [0, 60] {
             lab.wait(seconds * SECOND).await;
-            let state = lock(&lab.host()).inspect().await.unwrap();
+            let state = lab.host().inspect().await;
             let queue = state.queue.iter().map(|waiter| waiter.lease);
             let shown: Vec<_> = state
                 .holder
@@ -379,23 +344,22 @@ fn the_lease_that_others_see_has_the_margin_from_the_first_write_on_and_heartbea
 /// A waiter is cut off. The lock comes to its place after its lease, and before the margin of its entry is over.
 #[test]
 fn a_waiter_that_comes_back_after_its_lease_is_not_granted_the_lock_of_its_old_place() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two, three) = (lab.host(), cautious(&lab), lab.host());
+    in_lab(async |lab, []| {
+        let (one, two, three) = (lab.host(), cautious(lab), lab.host());
         let first = acquire(&one).await;
-        let waiting = waits(&lab, &two).await;
-        let drawn = lock(&three).inspect().await.unwrap().queue[0].ticket;
+        let waiting = waits(lab, &two).await;
+        let drawn = three.inspect().await.queue[0].ticket;
         two.network.set_faults(cut_off());
         let cut = Instant::now();
         lab.wait(LEASE + 5 * SECOND).await;
         first.release().await.unwrap();
-        let held_by = lock(&three).inspect().await.unwrap().holder.unwrap();
+        let held_by = three.inspect().await.holder.unwrap();
         assert_eq!(
             held_by.ticket, drawn,
             "the place of the waiter that was cut off"
         );
         lab.wait(5 * SECOND).await;
-        assert!(lock(&three).try_acquire().await.unwrap().is_none());
+        assert!(three.try_acquire().await.is_none());
         two.network.set_faults(Faults::default());
         let granted = waiting.await.unwrap();
         assert!(granted.ticket() > drawn, "its old place is given up");
@@ -409,9 +373,7 @@ fn a_waiter_that_comes_back_after_its_lease_is_not_granted_the_lock_of_its_old_p
 /// The call waits for the second lock while it loses the first.
 #[test]
 fn a_lock_of_several_that_is_lost_before_the_last_is_granted_has_no_margin() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two) = (cautious(&lab), lab.host());
+    beside_one(async |lab, [one, two]| {
         let second = two.locks.fair_lock("b").unwrap();
         let second = second.acquire(Infinite).await.unwrap();
         let both = one.locks.multi_lock(["a", "b"]).unwrap();
@@ -425,8 +387,8 @@ fn a_lock_of_several_that_is_lost_before_the_last_is_granted_has_no_margin() {
         second.release().await.unwrap();
         let both = both.await.unwrap();
         assert!(back.elapsed() < MARGIN / 2, "{:?}", back.elapsed());
-        let lost = loss(&both.guards()[0]);
-        let next = turn(waits(&lab, &two).await);
+        let lost = loses(&both.guards()[0]);
+        let next = turn(waits(lab, &two).await);
         one.network.set_faults(cut_off());
         is_after_margin(lost.await.unwrap(), next.await.unwrap());
     });
@@ -434,22 +396,20 @@ fn a_lock_of_several_that_is_lost_before_the_last_is_granted_has_no_margin() {
 
 #[test]
 fn callers_of_one_client_share_a_place_and_its_margin() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two) = (cautious(&lab), lab.host());
+    beside_one(async |lab, [one, two]| {
         let first = acquire(&two).await;
         let calls = [(); 3].map(|()| {
-            let lock = lock(&one);
+            let lock = one.lock();
             tokio::spawn(async move { lock.acquire(Infinite).await.unwrap() })
         });
         lab.settle().await;
-        let queue = lock(&two).inspect().await.unwrap().queue;
+        let queue = two.inspect().await.queue;
         assert!(queue.iter().all(|waiter| waiter.lease == LEASE + MARGIN));
         first.release().await.unwrap();
         let [a, b, c] = calls;
         a.await.unwrap().release().await.unwrap();
         let guard = b.await.unwrap();
-        let (lost, next) = (loss(&guard), turn(waits(&lab, &two).await));
+        let (lost, next) = (loses(&guard), turn(waits(lab, &two).await));
         one.network.set_faults(cut_off());
         is_after_margin(lost.await.unwrap(), next.await.unwrap());
         c.abort();
@@ -458,8 +418,7 @@ fn callers_of_one_client_share_a_place_and_its_margin() {
 
 #[test]
 fn a_margin_that_leaves_no_lease_is_refused() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         for (lease, margin) in [(30, 30), (30, 31), (30, u64::MAX)] {
             let builder = LockClient::builder(lab.engine.client());
             let builder = builder.lease_duration(SECOND * lease);

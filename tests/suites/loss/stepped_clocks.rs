@@ -1,8 +1,4 @@
 //! Wall clocks that are set while clients live: of the machine that has the file, of hosts, and of a front end.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,12 +9,11 @@ use aws_sdk_dynamodb::Client;
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
 use fairlock::embedded::{BootTime, Engine, Network, WallClock};
-use fairlock::{Clock, LockClient, LockClientBuilder, RecordWait};
-use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
+use fairlock::{Clock, IdleLocks, LockClient, LockClientBuilder, RandomSource, RecordWait};
+use fairlock_testkit::lab::{EPOCH, Host, Lab, SECOND, acquire, cut_off, in_lab, waits};
 use fairlock_testkit::virtual_time;
 use tokio::time::Instant;
 
-const SECOND: Duration = Duration::from_secs(1);
 /// Forwards and back, by more than a lease and by more than front ends may differ, and to where the clock was.
 const STEPS: [i64; 6] = [120, -240, 120, -86_400, 2 * 86_400, -86_400];
 
@@ -80,15 +75,14 @@ async fn date(client: &Client) -> i64 {
     date.secs() - EPOCH.as_secs().cast_signed()
 }
 
-pub(crate) fn in_a_file(play: impl AsyncFnOnce(&Path)) {
+pub(crate) fn in_a_file(play: impl AsyncFnOnce(&Path, Machine)) {
     let home = tempfile::tempdir().unwrap();
-    virtual_time(async { play(&home.path().join("locks.db")).await });
+    virtual_time(async { play(&home.path().join("locks.db"), Machine::new()).await });
 }
 
 #[test]
 fn a_file_tells_one_time_however_its_machines_wall_clock_is_set() {
-    in_a_file(async |file| {
-        let machine = Machine::new();
+    in_a_file(async |file, machine| {
         let first = engine(file, &machine).client();
         assert_eq!(date(&first).await, 0);
         for step in STEPS {
@@ -119,8 +113,7 @@ fn after_a_boot_a_file_follows_the_wall_clock_and_never_goes_back() {
         ("", -3600, 90),
         ("", 300, 390),
     ] {
-        in_a_file(async |file| {
-            let machine = Machine::new();
+        in_a_file(async |file, machine| {
             let first = engine(file, &machine).client();
             assert_eq!(date(&first).await, 0);
             tokio::time::advance(90 * SECOND).await;
@@ -140,8 +133,7 @@ fn after_a_boot_a_file_follows_the_wall_clock_and_never_goes_back() {
 /// Some containers hide the id of the boot. Nobody takes that for another boot.
 #[test]
 fn who_does_not_know_the_boot_tells_the_time_of_those_who_do() {
-    in_a_file(async |file| {
-        let machine = Machine::new();
+    in_a_file(async |file, machine| {
         let knows = engine(file, &machine).client();
         assert_eq!(date(&knows).await, 0);
         machine.wall.step(120);
@@ -176,7 +168,7 @@ pub(crate) fn host_on(
 }
 
 pub(crate) async fn nobody_else_gets_it(caller: &Host, why: &str) {
-    let lock = caller.locks.fair_lock("a").unwrap();
+    let lock = caller.lock();
     assert!(lock.try_acquire().await.unwrap().is_none(), "{why}");
     let waits = RecordWait::Timeout(3 * SECOND);
     assert!(lock.acquire(waits).await.is_err(), "{why}");
@@ -186,8 +178,7 @@ pub(crate) async fn nobody_else_gets_it(caller: &Host, why: &str) {
 
 #[test]
 fn a_holder_in_a_file_keeps_its_lock_however_the_wall_clock_is_set() {
-    in_a_file(async |file| {
-        let machine = Machine::new();
+    in_a_file(async |file, machine| {
         let [holder, caller] = [1, 2].map(|seed| host(file, &machine, seed));
         holder.locks.create_table().await.unwrap();
         let guard = acquire(&holder).await;
@@ -201,26 +192,24 @@ fn a_holder_in_a_file_keeps_its_lock_however_the_wall_clock_is_set() {
         }
         holder.network.set_faults(cut_off());
         tokio::time::advance(35 * SECOND).await;
-        let lock = caller.locks.fair_lock("a").unwrap();
-        assert!(lock.try_acquire().await.unwrap().is_some());
+        assert!(caller.try_acquire().await.is_some());
     });
 }
 
 #[test]
 fn a_holder_keeps_its_lock_however_the_wall_clocks_of_hosts_are_set() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let clocks = [(); 3].map(|()| lab.clock.clone().ahead(Duration::ZERO));
         let [holder, waiter, caller] = clocks
             .each_ref()
             .map(|clock| lab.host_with(|builder| builder.clock(clock.clone())));
         let guard = acquire(&holder).await;
-        let waiting = waits(&lab, &waiter).await;
+        let waiting = waits(lab, &waiter).await;
         for clock in &clocks {
             for step in STEPS {
                 clock.step(step);
                 lab.wait(11 * SECOND).await;
-                let lock = caller.locks.fair_lock("a").unwrap();
+                let lock = caller.lock();
                 assert!(lock.try_acquire().await.unwrap().is_none(), "{step}");
                 lock.sweep().await.unwrap();
                 assert!(guard.is_held() && !waiting.is_finished(), "{step}");
@@ -255,8 +244,7 @@ fn a_holder_keeps_its_lock_though_the_front_end_of_another_steps() {
                     ahead.store(by, Ordering::Relaxed);
                     for _ in 0..4 {
                         lab.wait(3 * SECOND).await;
-                        let lock = caller.locks.fair_lock("a").unwrap();
-                        let got = lock.try_acquire().await.unwrap();
+                        let got = caller.try_acquire().await;
                         assert!(got.is_none() && guard.is_held(), "{wall} {step} {by}");
                     }
                 }

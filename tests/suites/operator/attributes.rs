@@ -1,24 +1,18 @@
 //! The attributes that callers set: kept with their places, and shown to observers.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "callers' tasks, and helpers of a test that cannot go on has failed the test"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use fairlock::{FairLock, LockState, Participant, RecordWait};
-use fairlock_testkit::invalid::is_invalid;
-use fairlock_testkit::lab::{Host, Lab, acquire, waits};
-use fairlock_testkit::virtual_time;
+use fairlock::{Error, FairLock, Invalid, LockState, Participant, RecordWait};
+use fairlock_testkit::lab::{Host, Lab, acquire, has_turn, in_lab, in_slots, waits};
 use futures::future::join_all;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn saying(host: &Host, job: &str) -> FairLock {
-    let lock = host.locks.fair_lock("a").unwrap();
+    let lock = host.lock();
     lock.attributes([("job", job), ("where", "here")])
 }
 
@@ -35,16 +29,10 @@ fn job(who: &Participant) -> &str {
     who.attributes.get("job").map_or("", String::as_str)
 }
 
-async fn inspect(host: &Host) -> LockState {
-    host.locks.fair_lock("a").unwrap().inspect().await.unwrap()
-}
-
 /// The holder, a successor, and a waiter behind the slots. Each keeps its attributes while it holds the lock, through many renewals.
 #[test]
 fn they_stay_with_a_place_from_its_first_write_until_its_release() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = lab.hosts_with_slots(4, 1);
+    in_slots(1, async |lab, hosts: [Host; 4]| {
         let holding = saying(&hosts[0], "0").acquire(RecordWait::Infinite).await;
         let mut waiting = Vec::new();
         for (host, job) in hosts[1..].iter().zip(["1", "2", "3"]) {
@@ -55,19 +43,19 @@ fn they_stay_with_a_place_from_its_first_write_until_its_release() {
             lab.settle().await;
         }
         lab.wait(10 * MINUTE).await;
-        assert_eq!(jobs(&inspect(&hosts[0]).await), ["0", "1", "2", "3"]);
+        assert_eq!(jobs(&hosts[0].inspect().await), ["0", "1", "2", "3"]);
         let mut guard = holding.unwrap();
         for (index, next) in waiting.into_iter().enumerate() {
             guard.release().await.unwrap();
             guard = next.await.unwrap().unwrap();
             lab.wait(MINUTE).await;
-            let state = inspect(&hosts[0]).await;
+            let state = hosts[0].inspect().await;
             assert_eq!(jobs(&state), ["1", "2", "3"][index..]);
             let said = &state.holder.unwrap().attributes;
             assert_eq!(said.get("where").map(String::as_str), Some("here"));
         }
         guard.release().await.unwrap();
-        assert_eq!(jobs(&inspect(&hosts[0]).await), [""; 0]);
+        assert_eq!(jobs(&hosts[0].inspect().await), [""; 0]);
     });
 }
 
@@ -108,14 +96,12 @@ async fn marks(lab: &Lab) -> [usize; 3] {
 /// The mark moves from its row to a slot, and from there to the sharers, written by clients that do not know it.
 #[test]
 fn what_a_later_version_says_in_an_entry_goes_where_the_entry_goes() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = lab.hosts_with_slots(4, 1);
+    in_slots(1, async |lab, hosts: [Host; 4]| {
         let first = acquire(&hosts[0]).await;
-        let second = waits(&lab, &hosts[1]).await;
+        let second = waits(lab, &hosts[1]).await;
         let mut readers = Vec::new();
         for host in &hosts[2..] {
-            let lock = host.locks.fair_lock("a").unwrap();
+            let lock = host.lock();
             readers.push(tokio::spawn(async move {
                 lock.acquire_shared(RecordWait::Infinite).await
             }));
@@ -127,14 +113,14 @@ fn what_a_later_version_says_in_an_entry_goes_where_the_entry_goes() {
         let rows: Vec<_> = sorts.filter(|sort| !sort.contains('#')).collect();
         assert_eq!(rows.len(), 2);
         for row in rows {
-            marked(&lab, row, "entry").await;
+            marked(lab, row, "entry").await;
         }
-        assert_eq!(marks(&lab).await, [2, 0, 0]);
+        assert_eq!(marks(lab).await, [2, 0, 0]);
         lab.wait(10 * MINUTE).await;
         first.release().await.unwrap();
         let second = second.await.unwrap();
         lab.wait(MINUTE).await;
-        let [_, slots, sharers] = marks(&lab).await;
+        let [_, slots, sharers] = marks(lab).await;
         assert_eq!((slots, sharers), (1, 0));
         second.release().await.unwrap();
         let mut guards = Vec::new();
@@ -142,7 +128,7 @@ fn what_a_later_version_says_in_an_entry_goes_where_the_entry_goes() {
             guards.push(reader.await.unwrap().unwrap());
         }
         lab.wait(10 * MINUTE).await;
-        let [_, slots, sharers] = marks(&lab).await;
+        let [_, slots, sharers] = marks(lab).await;
         assert_eq!((slots + sharers, sharers > 0), (2, true));
         let released = join_all(guards.into_iter().map(|guard| guard.release())).await;
         assert!(released.iter().all(Result::is_ok));
@@ -151,22 +137,20 @@ fn what_a_later_version_says_in_an_entry_goes_where_the_entry_goes() {
 
 #[test]
 fn those_who_share_a_lock_have_permits_or_a_lease_say_theirs_too() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = [lab.host(), lab.host()];
+    in_lab(async |_, hosts: [Host; 2]| {
         let first = saying(&hosts[0], "0");
         let first = first.acquire_shared(RecordWait::NoWait).await.unwrap();
         let second = saying(&hosts[1], "1");
         let second = second.acquire_shared(RecordWait::NoWait).await.unwrap();
-        assert_eq!(jobs(&inspect(&hosts[0]).await), ["0", "1"]);
+        assert_eq!(jobs(&hosts[0].inspect().await), ["0", "1"]);
         join_all([first, second].map(|guard| guard.release())).await;
 
         let lease = hosts[0].locks.lease_lock("a").unwrap();
         let lease = lease.attributes([("job", "2")]);
         let held = lease.acquire("one", MINUTE).await.unwrap();
-        assert_eq!(jobs(&inspect(&hosts[1]).await), ["2"]);
+        assert_eq!(jobs(&hosts[1].inspect().await), ["2"]);
         let held = lease.extend(&held, 2 * MINUTE).await.unwrap();
-        assert_eq!(jobs(&inspect(&hosts[1]).await), ["2"]);
+        assert_eq!(jobs(&hosts[1].inspect().await), ["2"]);
         lease.release(&held).await.unwrap();
 
         let permits = hosts[0].locks.semaphore("b", 3).unwrap();
@@ -180,9 +164,7 @@ fn those_who_share_a_lock_have_permits_or_a_lease_say_theirs_too() {
 
 #[test]
 fn callers_of_one_client_who_say_something_stand_each_for_themselves() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
+    in_lab(async |lab, [host, other]| {
         let guard = acquire(&other).await;
         let calls = ["0", "1", "2"].map(|job| {
             let lock = saying(&host, job);
@@ -192,8 +174,8 @@ fn callers_of_one_client_who_say_something_stand_each_for_themselves() {
             })
         });
         lab.settle().await;
-        let plain = waits(&lab, &host).await;
-        let state = inspect(&host).await;
+        let plain = waits(lab, &host).await;
+        let state = host.inspect().await;
         let mut said = jobs(&state);
         said.sort_unstable();
         assert_eq!(said, ["", "", "0", "1", "2"]);
@@ -209,10 +191,8 @@ fn callers_of_one_client_who_say_something_stand_each_for_themselves() {
 
 #[test]
 fn too_many_or_nameless_ones_are_refused_and_nothing_is_sent() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        let lock = host.locks.fair_lock("a").unwrap();
+    in_lab(async |_, [host]| {
+        let lock = host.lock();
         let long = lock.clone().attributes([("job", "x".repeat(1022))]);
         let refused = long.acquire(RecordWait::Infinite).await.unwrap_err();
         let told = "1025 bytes of attributes are too many, of which a call has at most 1024";
@@ -225,24 +205,16 @@ fn too_many_or_nameless_ones_are_refused_and_nothing_is_sent() {
         assert!(lease.acquire("one", MINUTE).await.is_err());
         assert_eq!(host.network.counts().requests(), 0);
         let most = lock.attributes([("job", "x".repeat(1021))]);
-        most.try_acquire()
-            .await
-            .unwrap()
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        has_turn(most.acquire(RecordWait::NoWait)).await;
     });
 }
 
 #[test]
 fn none_say_nothing_and_what_was_said_last_counts() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let lock = saying(&host, "0").attributes([("only", "this")]);
         let guard = lock.try_acquire().await.unwrap().unwrap();
-        let said = inspect(&host).await.holder.unwrap().attributes;
+        let said = host.inspect().await.holder.unwrap().attributes;
         let this = BTreeMap::from([("only".to_owned(), "this".to_owned())]);
         assert_eq!(said, this);
         guard.release().await.unwrap();

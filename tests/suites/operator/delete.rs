@@ -1,31 +1,13 @@
 //! Locks that are deleted by hand.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
-
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use fairlock::embedded::{Fault, Faults, When};
 use fairlock::{DeleteOutcome, RecordWait};
-use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
-use fairlock_testkit::virtual_time;
-
-const SECOND: Duration = Duration::from_secs(1);
+use fairlock_testkit::lab::{
+    Host, SECOND, acquire, all_wait, cut_all, have_turns, in_lab, in_slots, waits,
+};
 
 async fn delete(host: &Host) -> DeleteOutcome {
     host.locks.delete_lock("a").await.unwrap()
-}
-
-/// The next deletion of a host meets this fault.
-fn meets(host: &Host, fault: Fault) {
-    let is_over = AtomicBool::new(false);
-    let _ = host.network.clone().script(move |request| {
-        let is_next = request.operation() == "DeleteItem" && !is_over.swap(true, Ordering::SeqCst);
-        is_next.then(|| fault.clone())
-    });
 }
 
 /// The lock that is in use, and whether it has a holder.
@@ -38,21 +20,14 @@ fn in_use(outcome: DeleteOutcome) -> (bool, u64) {
 
 #[test]
 fn an_idle_lock_goes_with_its_data_and_its_rows_and_comes_back_with_larger_tickets() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = lab.hosts_with_slots(4, 1);
+    in_slots(1, async |lab, hosts: [Host; 4]| {
         let ops = lab.host();
         let first = acquire(&hosts[0]).await;
         first.set_data(b"old").await.unwrap();
-        let mut waiting = Vec::new();
-        for host in &hosts[1..] {
-            waiting.push(waits(&lab, host).await);
-        }
+        let waiting = all_wait(lab, &hosts[1..]).await;
         let before = first.ticket();
         first.release().await.unwrap();
-        for next in waiting {
-            next.await.unwrap().release().await.unwrap();
-        }
+        have_turns(waiting).await;
         lab.wait(60 * SECOND).await;
         assert_eq!(delete(&ops).await, DeleteOutcome::Deleted);
         assert_eq!(lab.items("a").await, [""; 0]);
@@ -66,21 +41,22 @@ fn an_idle_lock_goes_with_its_data_and_its_rows_and_comes_back_with_larger_ticke
 
 #[test]
 fn a_lock_that_is_used_stays_and_nobody_loses_anything() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = lab.hosts_with_slots(3, 1);
+    in_slots(1, async |lab, hosts: [Host; 3]| {
         let ops = lab.host();
         let guard = acquire(&hosts[0]).await;
         lab.wait(100 * SECOND).await;
         assert_eq!(in_use(delete(&ops).await), (true, 0));
-        let (one, two) = (waits(&lab, &hosts[1]).await, waits(&lab, &hosts[2]).await);
+        let (one, two) = (waits(lab, &hosts[1]).await, waits(lab, &hosts[2]).await);
         assert_eq!(in_use(delete(&ops).await), (true, 2));
         guard.release().await.unwrap();
         assert_eq!(in_use(delete(&ops).await), (true, 1));
         one.await.unwrap().release().await.unwrap();
         two.await.unwrap().release().await.unwrap();
-        let lock = hosts[0].locks.fair_lock("a").unwrap();
-        let reading = lock.acquire_shared(RecordWait::Infinite).await.unwrap();
+        let reading = hosts[0]
+            .lock()
+            .acquire_shared(RecordWait::Infinite)
+            .await
+            .unwrap();
         assert_eq!(in_use(delete(&ops).await), (true, 0));
         reading.release().await.unwrap();
         assert_eq!(delete(&ops).await, DeleteOutcome::Deleted);
@@ -89,17 +65,13 @@ fn a_lock_that_is_used_stays_and_nobody_loses_anything() {
 
 #[test]
 fn a_lock_whose_owners_have_crashed_goes_once_their_leases_have_expired() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = lab.hosts_with_slots(3, 1);
+    in_slots(1, async |lab, hosts: [Host; 3]| {
         let ops = lab.host();
         let _guard = acquire(&hosts[0]).await;
-        let _one = waits(&lab, &hosts[1]).await;
-        let _two = waits(&lab, &hosts[2]).await;
+        let _one = waits(lab, &hosts[1]).await;
+        let _two = waits(lab, &hosts[2]).await;
         lab.wait(60 * SECOND).await;
-        for host in &hosts {
-            host.network.set_faults(cut_off());
-        }
+        cut_all(&hosts);
         assert_eq!(in_use(delete(&ops).await), (true, 2));
         lab.wait(60 * SECOND).await;
         assert_eq!(delete(&ops).await, DeleteOutcome::Deleted);
@@ -110,9 +82,7 @@ fn a_lock_whose_owners_have_crashed_goes_once_their_leases_have_expired() {
 /// New tickets begin at the time, to a second.
 #[test]
 fn a_lock_that_was_first_used_a_moment_ago_stays_for_a_minute() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, ops) = (lab.host(), lab.host());
+    in_lab(async |lab, [one, ops]| {
         acquire(&one).await.release().await.unwrap();
         assert_eq!(delete(&ops).await, DeleteOutcome::TooNew);
         lab.wait(65 * SECOND).await;
@@ -122,12 +92,10 @@ fn a_lock_that_was_first_used_a_moment_ago_stays_for_a_minute() {
 
 #[test]
 fn a_caller_that_comes_between_the_read_and_the_deletion_keeps_its_lock() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, ops) = (lab.host(), lab.host());
+    in_lab(async |lab, [one, ops]| {
         acquire(&one).await.release().await.unwrap();
         lab.wait(65 * SECOND).await;
-        meets(&ops, Fault::Delay(When::Before, SECOND));
+        ops.next_meets("DeleteItem", Fault::Delay(When::Before, SECOND));
         let (outcome, guard) = tokio::join!(delete(&ops), async {
             lab.wait(SECOND / 2).await;
             acquire(&one).await
@@ -142,12 +110,10 @@ fn a_caller_that_comes_between_the_read_and_the_deletion_keeps_its_lock() {
 
 #[test]
 fn a_deletion_whose_answer_is_lost_is_a_deletion() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, ops) = (lab.host(), lab.host());
+    in_lab(async |lab, [one, ops]| {
         acquire(&one).await.release().await.unwrap();
         lab.wait(65 * SECOND).await;
-        meets(&ops, Fault::Lose(When::After));
+        ops.next_meets("DeleteItem", Fault::Lose(When::After));
         assert_eq!(delete(&ops).await, DeleteOutcome::Deleted);
         ops.network.set_faults(Faults::default());
         assert_eq!(lab.items("a").await, [""; 0]);

@@ -1,24 +1,16 @@
 //! An observer sees which client holds a lock, since when, and which clients wait in which order. It changes nothing.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::{Error, HeldLocks, LockState, RecordWait, Stage};
+use fairlock_testkit::assert_is;
 use fairlock_testkit::datagram_network::Post;
-use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::lab::{
+    EPOCH, Host, Lab, SECOND, acquire, all_wait, cut_off, has_turn, in_lab, waits,
+};
 use fairlock_testkit::virtual_time;
 use futures::{StreamExt, TryStreamExt};
-
-const SECOND: Duration = Duration::from_secs(1);
-
-async fn inspect(host: &Host) -> LockState {
-    host.locks.fair_lock("a").unwrap().inspect().await.unwrap()
-}
 
 async fn listed(host: &Host) -> Vec<LockState> {
     let mut states: Vec<_> = host.locks.locks().try_collect().await.unwrap();
@@ -44,61 +36,6 @@ async fn put(lab: &Lab, pk: &str, sk: &str) {
 }
 
 #[test]
-fn a_lock_that_nobody_has_used_is_free_and_one_request_says_so() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        let state = inspect(&host).await;
-        assert_eq!(
-            (&state.holder, state.waiting, state.newest_ticket),
-            (&None, 0, None)
-        );
-        assert_eq!(host.network.counts().requests(), 1);
-        assert!(lab.items("a").await.is_empty());
-    });
-}
-
-#[test]
-fn the_queue_is_shown_in_the_order_of_its_grants_behind_the_slots_too() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = lab.hosts_with_slots(8, 4);
-        let guard = acquire(&hosts[0]).await;
-        let mut waiting = Vec::new();
-        for host in &hosts[1..] {
-            waiting.push(waits(&lab, host).await);
-        }
-        let onlooker = lab.host();
-        let state = inspect(&onlooker).await;
-        let holder = state.holder.as_ref().unwrap();
-        assert_eq!(
-            (holder.ticket, holder.stage),
-            (guard.ticket(), Stage::Holder)
-        );
-        assert_eq!(holder.owner, "host-0");
-        assert_eq!(state.waiting, 7);
-        let owners: Vec<_> = state.queue.iter().map(|at| at.owner.as_str()).collect();
-        assert_eq!(
-            owners,
-            [
-                "host-1", "host-2", "host-3", "host-4", "host-5", "host-6", "host-7"
-            ]
-        );
-        let stages = state.queue.iter().map(|at| at.stage);
-        let successors = stages
-            .clone()
-            .filter(|stage| *stage == Stage::Successor)
-            .count();
-        assert_eq!(successors, 4);
-        assert_eq!(stages.filter(|stage| *stage == Stage::Waiting).count(), 3);
-        assert!(state.queue.is_sorted_by(|a, b| a.ticket < b.ticket));
-        assert_eq!(onlooker.network.counts().writes(), 0);
-        assert_eq!(listed(&onlooker).await[0].waiting, 7);
-        drop((guard, waiting));
-    });
-}
-
-#[test]
 fn whose_client_can_be_notified_is_shown_for_the_holder_and_for_all_waiters() {
     virtual_time(async {
         let (lab, post) = (Lab::new().await, Post::seeded(1));
@@ -110,11 +47,8 @@ fn whose_client_can_be_notified_is_shown_for_the_holder_and_for_all_waiters() {
         };
         let hosts = [true, false, true, false].map(host);
         let guard = acquire(&hosts[0]).await;
-        let mut waiting = Vec::new();
-        for host in &hosts[1..] {
-            waiting.push(waits(&lab, host).await);
-        }
-        let state = inspect(&hosts[1]).await;
+        let waiting = all_wait(&lab, &hosts[1..]).await;
+        let state = hosts[1].inspect().await;
         assert!(state.holder.unwrap().is_notifiable);
         let queue = state.queue.iter().map(|at| (at.stage, at.is_notifiable));
         assert_eq!(
@@ -130,18 +64,14 @@ fn whose_client_can_be_notified_is_shown_for_the_holder_and_for_all_waiters() {
 }
 
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "callers' tasks, not the client's"
-)]
+#[expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 fn those_who_wait_together_are_shown_as_one_with_their_number_wherever_they_stand() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let single = || lab.host_with(|builder| builder.successor_slots(1));
         let (a, b, onlooker) = (single(), single(), single());
         let guard = acquire(&a).await;
         let call = |host: &Host| {
-            let lock = host.locks.fair_lock("a").unwrap();
+            let lock = host.lock();
             tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await.unwrap() })
         };
         // The first call stands alone, the others share a place.
@@ -151,20 +81,20 @@ fn those_who_wait_together_are_shown_as_one_with_their_number_wherever_they_stan
             let queue = state.queue.iter();
             queue.map(|at| (at.stage, at.tickets)).collect()
         };
-        let state = inspect(&onlooker).await;
+        let state = onlooker.inspect().await;
         assert_eq!(queue(&state), [(Stage::Successor, 1), (Stage::Waiting, 3)]);
         assert_eq!((state.waiting, listed(&onlooker).await[0].waiting), (4, 4));
         assert_eq!(state.newest_ticket, Some(state.queue[1].ticket));
         guard.release().await.unwrap();
         let guard = calls.remove(0).await.unwrap();
         lab.wait(SECOND).await;
-        let state = inspect(&onlooker).await;
+        let state = onlooker.inspect().await;
         assert_eq!(queue(&state), [(Stage::Successor, 3)]);
         assert_eq!((state.waiting, listed(&onlooker).await[0].waiting), (3, 3));
         guard.release().await.unwrap();
         for (before, call) in calls.into_iter().enumerate() {
             let guard = call.await.unwrap();
-            let holder = inspect(&onlooker).await.holder.unwrap();
+            let holder = onlooker.inspect().await.holder.unwrap();
             let first = holder.ticket.get() + 1 - holder.tickets;
             assert_eq!(holder.tickets, 3);
             assert_eq!(guard.ticket().get(), first + before as u64);
@@ -175,46 +105,37 @@ fn those_who_wait_together_are_shown_as_one_with_their_number_wherever_they_stan
 
 #[test]
 fn since_when_it_is_held_counts_from_the_grant_and_in_queue_from_the_ticket() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b, onlooker) = (lab.host(), lab.host(), lab.host());
+    in_lab(async |lab, [a, b, onlooker]| {
         // Both have seen a `Date` before.
-        inspect(&a).await;
-        inspect(&b).await;
+        a.inspect().await;
+        b.inspect().await;
         let guard = acquire(&a).await;
         lab.wait(10 * SECOND).await;
-        let successor = waits(&lab, &b).await;
-        assert_eq!(second(inspect(&onlooker).await.held_since), 0);
+        let successor = waits(lab, &b).await;
+        assert_eq!(second(onlooker.inspect().await.held_since), 0);
         lab.wait(20 * SECOND).await;
         guard.release().await.unwrap();
         let guard = successor.await.unwrap();
-        let state = inspect(&onlooker).await;
+        let state = onlooker.inspect().await;
         assert_eq!(second(state.held_since), 31);
         assert_eq!(second(state.holder.unwrap().since), 10);
-        let refused = onlooker
-            .locks
-            .fair_lock("a")
-            .unwrap()
-            .acquire(RecordWait::NoWait)
-            .await;
+        let refused = onlooker.lock().acquire(RecordWait::NoWait).await;
         let Err(Error::NotGranted { since, .. }) = refused else {
             unreachable!("{refused:?}")
         };
         assert_eq!(second(since), 31);
         guard.release().await.unwrap();
-        let state = inspect(&onlooker).await;
+        let state = onlooker.inspect().await;
         assert_eq!((state.holder, state.held_since), (None, None));
     });
 }
 
 #[test]
 fn the_lease_that_is_left_goes_to_zero_when_nobody_renews_it() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, onlooker) = (lab.host(), lab.host());
-        inspect(&host).await;
+    in_lab(async |lab, [host, onlooker]| {
+        host.inspect().await;
         let guard = acquire(&host).await;
-        let left = || async { inspect(&onlooker).await.holder.unwrap().lease_left.unwrap() };
+        let left = || async { onlooker.inspect().await.holder.unwrap().lease_left.unwrap() };
         let first = left().await;
         assert!(first > 27 * SECOND && first <= 31 * SECOND, "{first:?}");
         host.network.set_faults(cut_off());
@@ -229,9 +150,7 @@ fn the_lease_that_is_left_goes_to_zero_when_nobody_renews_it() {
 
 #[test]
 fn a_listing_shows_every_lock_of_the_namespace_and_goes_on_past_a_damaged_one() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let mut guards = Vec::new();
         for name in ["a", "b", "c"] {
             let lock = host.locks.fair_lock(name).unwrap();
@@ -241,7 +160,7 @@ fn a_listing_shows_every_lock_of_the_namespace_and_goes_on_past_a_damaged_one() 
         let foreign = other.locks.fair_lock("z").unwrap();
         guards.push(foreign.acquire(RecordWait::NoWait).await.unwrap());
         guards.remove(1).release().await.unwrap();
-        put(&lab, "d", "mine").await;
+        put(lab, "d", "mine").await;
         let states = listed(&host).await;
         let names: Vec<_> = states
             .iter()
@@ -249,7 +168,7 @@ fn a_listing_shows_every_lock_of_the_namespace_and_goes_on_past_a_damaged_one() 
             .collect();
         assert_eq!(names, [("a", true), ("b", false), ("c", true)]);
 
-        put(&lab, "b", "fairlock/#lock").await;
+        put(lab, "b", "fairlock/#lock").await;
         let states: Vec<_> = host.locks.locks().collect().await;
         assert_eq!(states.len(), 3);
         let damaged = states
@@ -262,111 +181,57 @@ fn a_listing_shows_every_lock_of_the_namespace_and_goes_on_past_a_damaged_one() 
 
 #[test]
 fn a_listing_without_its_table_or_after_the_shutdown_is_one_error() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let lost = lab.host_with(|builder| builder.table("lost"));
         let states: Vec<_> = lost.locks.locks().collect().await;
-        assert!(
-            matches!(states[..], [Err(Error::Refused { .. })]),
-            "{states:?}"
-        );
+        assert_is!(states[..], [Err(Error::Refused { .. })]);
         lost.locks.shutdown(HeldLocks::Keep, SECOND).await;
         let states: Vec<_> = lost.locks.locks().collect().await;
-        assert!(
-            matches!(states[..], [Err(Error::ShutDown(_))]),
-            "{states:?}"
-        );
-        let lock = lost.locks.fair_lock("a").unwrap();
-        assert!(matches!(lock.inspect().await, Err(Error::ShutDown(_))));
-    });
-}
-
-#[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a caller's task, not the client's"
-)]
-fn an_observer_is_told_the_place_and_the_holder_whenever_they_change() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b, c) = (lab.host(), lab.host(), lab.host());
-        let guard = acquire(&a).await;
-        let successor = waits(&lab, &b).await;
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let tell = Arc::clone(&told);
-        let lock = c.locks.fair_lock("a").unwrap().observed(move |waiting| {
-            let holder = waiting.holder.as_ref().map(|holder| holder.owner.clone());
-            tell.lock()
-                .unwrap()
-                .push((waiting.position.unwrap(), holder));
-        });
-        let waiting =
-            tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await.unwrap() });
-        lab.wait(5 * SECOND).await;
-        guard.release().await.unwrap();
-        let guard = successor.await.unwrap();
-        lab.wait(5 * SECOND).await;
-        guard.release().await.unwrap();
-        let guard = waiting.await.unwrap();
-        let host = |name: &str| Some(name.to_owned());
-        let expected = [
-            (2, host("host-0")),
-            (1, host("host-1")),
-            (0, host("host-2")),
-        ];
-        assert_eq!(*told.lock().unwrap(), expected);
-        guard.release().await.unwrap();
+        assert_is!(states[..], [Err(Error::ShutDown(_))]);
+        assert!(matches!(
+            lost.lock().inspect().await,
+            Err(Error::ShutDown(_))
+        ));
     });
 }
 
 #[test]
 fn a_hold_that_a_first_request_entered_says_since_when_with_its_first_renewal() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, onlooker) = (lab.host(), lab.host());
+    in_lab(async |lab, [host, onlooker]| {
         // The lock exists, so the first request takes it.
         acquire(&onlooker).await.release().await.unwrap();
         let guard = acquire(&host).await;
-        assert_eq!(inspect(&onlooker).await.held_since, None);
+        assert_eq!(onlooker.inspect().await.held_since, None);
         lab.wait(2 * SECOND).await;
-        assert_eq!(second(inspect(&onlooker).await.held_since), 1);
+        assert_eq!(second(onlooker.inspect().await.held_since), 1);
         lab.wait(30 * SECOND).await;
-        assert_eq!(second(inspect(&onlooker).await.held_since), 1);
+        assert_eq!(second(onlooker.inspect().await.held_since), 1);
         guard.release().await.unwrap();
     });
 }
 
 #[test]
 fn a_listing_that_a_shutdown_comes_into_ends_with_one_error() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, onlooker) = (lab.host(), lab.host());
+    in_lab(async |_, [host, onlooker]| {
         for name in ["a", "b", "c", "d"] {
             let lock = host.locks.fair_lock(name).unwrap();
-            lock.acquire(RecordWait::NoWait)
-                .await
-                .unwrap()
-                .release()
-                .await
-                .unwrap();
+            has_turn(lock.acquire(RecordWait::NoWait)).await;
         }
         let mut states = std::pin::pin!(onlooker.locks.locks());
         assert!(matches!(states.next().await, Some(Ok(_))));
         onlooker.locks.shutdown(HeldLocks::Keep, SECOND).await;
         let rest: Vec<_> = states.collect().await;
-        assert!(matches!(rest[..], [Err(Error::ShutDown(_))]), "{rest:?}");
+        assert_is!(rest[..], [Err(Error::ShutDown(_))]);
     });
 }
 
 #[test]
 #[should_panic(expected = "reads that are not consistent")]
 fn a_client_whose_reads_are_not_consistent_is_found() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |_, [host]| {
         let _ = host.network.clone().rewrite(|body| {
             body["ConsistentRead"] = false.into();
         });
-        inspect(&host).await;
+        host.inspect().await;
     });
 }

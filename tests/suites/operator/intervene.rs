@@ -1,27 +1,20 @@
 //! What an operator does to the callers of a lock: asks the holders to give way, or breaks a place.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    clippy::panic,
-    reason = "a helper of a test that cannot go on has failed the test; a caller's task, not the client's"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use fairlock::embedded::{Fault, Gate, When};
+use fairlock::embedded::{Fault, When};
 use fairlock::{
     BreakOutcome, Error, FairLock, LockClient, LockGuard, LockState, LossReason, Participant,
     RecordWait,
 };
-use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
-use fairlock_testkit::{verbs, virtual_time};
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::{
+    Host, Lab, SECOND, acquire, all_wait, cut_off, have_turns, in_lab, in_slots, loss, waits,
+};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 async fn state(locks: &LockClient) -> LockState {
     locks.fair_lock("a").unwrap().inspect().await.unwrap()
@@ -36,13 +29,9 @@ fn operator(lab: &Lab) -> Host {
     lab.host_with(|builder| builder.owner("ops@desk"))
 }
 
-/// The next write of an operator meets this fault.
-fn meets(operator: &Host, fault: Fault) {
-    let is_over = AtomicBool::new(false);
-    let _ = operator.network.clone().script(move |request| {
-        let is_next = request.operation() == "UpdateItem" && !is_over.swap(true, Ordering::SeqCst);
-        is_next.then(|| fault.clone())
-    });
+/// Runs a test with an operator, and as many clients as it names.
+fn with_operator<const N: usize>(test: impl AsyncFnOnce(&Lab, Host, [Host; N])) {
+    in_lab(async |lab, hosts| test(lab, operator(lab), hosts).await);
 }
 
 fn next_of(outcome: &BreakOutcome) -> Option<u64> {
@@ -54,11 +43,9 @@ fn next_of(outcome: &BreakOutcome) -> Option<u64> {
 
 #[test]
 fn a_live_holder_is_broken_and_the_next_has_the_lock_at_once_with_a_larger_token() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two, ops) = (lab.host(), lab.host(), operator(&lab));
+    with_operator(async |lab, ops, [one, two]| {
         let guard = acquire(&one).await;
-        let next = waits(&lab, &two).await;
+        let next = waits(lab, &two).await;
         let seen = holder(&ops.locks).await;
         let broken = Instant::now();
         let outcome = ops.locks.break_hold("a", &seen, "it is stuck").await;
@@ -72,73 +59,52 @@ fn a_live_holder_is_broken_and_the_next_has_the_lock_at_once_with_a_larger_token
         assert_eq!(lost.reason, LossReason::Broken { by, reason });
         assert_eq!(lost.reason.to_string(), "ops@desk broke it: it is stuck");
         let released = guard.release().await.unwrap_err();
-        assert!(matches!(released, Error::Lost { .. }), "{released}");
+        assert_is!(released, Error::Lost { .. });
         next.release().await.unwrap();
         assert!(lab.is_free("a").await);
     });
 }
 
-#[test]
-fn a_release_after_the_break_tells_it_before_any_renewal() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, ops) = (lab.host(), operator(&lab));
-        let guard = acquire(&one).await;
-        let seen = holder(&ops.locks).await;
-        ops.locks.break_hold("a", &seen, "why").await.unwrap();
-        let Err(Error::Lost { reason, .. }) = guard.release().await else {
-            panic!("it was broken");
-        };
-        assert!(matches!(reason, LossReason::Broken { .. }), "{reason}");
-        // A later hold of the same client that ends otherwise is not taken for the broken one.
-        let guard = acquire(&one).await;
-        ops.locks
-            .give_up(&guard.place_id(), Duration::ZERO)
-            .await
-            .unwrap();
-        let reason = guard.lost().await.reason;
-        assert_eq!(reason, LossReason::Evicted { by: None });
-    });
-}
-
-/// The first request for the release gets no answer. It may have been applied, but the item says who took the lock away.
+/// It tells of the break before any renewal. If its first request gets no answer, that may have been applied, but the item says who took the
+/// lock away.
 #[test]
 fn a_release_after_the_break_tells_it_also_if_a_request_has_no_answer() {
-    for when in [When::Before, When::After] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (one, two, ops) = (lab.host(), lab.host(), operator(&lab));
+    for fault in [None, Some(When::Before), Some(When::After)] {
+        with_operator(async |lab, ops, [one, two]| {
             let guard = acquire(&one).await;
-            let next = waits(&lab, &two).await;
+            let next = waits(lab, &two).await;
             let seen = holder(&ops.locks).await;
             ops.locks.break_hold("a", &seen, "why").await.unwrap();
             let next = next.await.unwrap();
-            meets(&one, Fault::Lose(when));
-            let Err(Error::Lost { reason, .. }) = guard.release().await else {
-                panic!("it was broken");
-            };
-            assert!(matches!(reason, LossReason::Broken { .. }), "{reason}");
+            if let Some(when) = fault {
+                one.next_meets("UpdateItem", Fault::Lose(when));
+            }
+            let reason = loss(guard.release().await);
+            assert_is!(reason, LossReason::Broken { .. });
             // A release of which nothing but the answer is lost is still a release.
-            meets(&two, Fault::Lose(when));
+            if let Some(when) = fault {
+                two.next_meets("UpdateItem", Fault::Lose(when));
+            }
             next.release().await.unwrap();
+            // A later hold of the same client that ends otherwise is not taken for the broken one.
+            let guard = acquire(&one).await;
+            ops.locks.give_up(&guard.place_id()).await.unwrap();
+            let reason = guard.lost().await.reason;
+            assert_eq!(reason, LossReason::Evicted { by: None });
         });
     }
 }
 
 #[test]
 fn a_lease_that_was_broken_is_lost_also_if_a_request_of_its_release_has_no_answer() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, ops) = (lab.host(), operator(&lab));
+    with_operator(async |_, ops, [one]| {
         let lock = one.locks.lease_lock("a").unwrap();
         let lease = lock.acquire("deploy", 600 * SECOND).await.unwrap();
         let seen = holder(&ops.locks).await;
         ops.locks.break_hold("a", &seen, "why").await.unwrap();
-        meets(&one, Fault::Lose(When::Before));
-        let Err(Error::Lost { reason, .. }) = lock.release(&lease).await else {
-            panic!("it was broken");
-        };
-        assert!(matches!(reason, LossReason::Broken { .. }), "{reason}");
+        one.next_meets("UpdateItem", Fault::Lose(When::Before));
+        let reason = loss(lock.release(&lease).await);
+        assert_is!(reason, LossReason::Broken { .. });
     });
 }
 
@@ -156,7 +122,7 @@ async fn behind_a_hold(lab: &Lab) -> Behind {
     let before = acquire(&other).await;
     let losses = Arc::new(Mutex::new(Vec::new()));
     let tell = Arc::clone(&losses);
-    let lock = host.locks.fair_lock("a").unwrap();
+    let lock = host.lock();
     let observed = lock.clone().observed(move |waiting| {
         tell.lock().unwrap().extend(waiting.place_lost.clone());
     });
@@ -178,13 +144,12 @@ async fn behind_a_hold(lab: &Lab) -> Behind {
 /// The process stands still for longer than its lease, and the guard is given back before anything notices that.
 #[test]
 fn a_caller_behind_a_hold_that_was_given_back_too_late_is_told_that_it_lost_its_place() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let Behind {
             first,
             second,
             losses,
-        } = behind_a_hold(&lab).await;
+        } = behind_a_hold(lab).await;
         tokio::join!(biased; tokio::time::advance(60 * SECOND), async { drop(first) });
         second.await.unwrap().release().await.unwrap();
         assert_eq!(*losses.lock().unwrap(), [LossReason::Expired]);
@@ -194,34 +159,27 @@ fn a_caller_behind_a_hold_that_was_given_back_too_late_is_told_that_it_lost_its_
 /// A hold with a longest time is renewed before it is granted. It is broken just before that.
 #[test]
 fn a_call_that_does_not_wait_is_told_of_no_place_that_it_will_not_have_again() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, ops) = (lab.host(), operator(&lab));
+    with_operator(async |_, ops, [one]| {
         let losses = Arc::new(Mutex::new(0));
         let counts = Arc::clone(&losses);
-        let lock = one.locks.fair_lock("a").unwrap().max_hold(5 * SECOND);
+        let lock = one.lock().max_hold(5 * SECOND);
         let lock = lock.observed(move |waiting| {
             *counts.lock().unwrap() += usize::from(waiting.place_lost.is_some());
         });
-        let gate = Gate::closed();
-        let held = Fault::Hold(When::Before, gate.clone());
-        let met = verbs::meets(&one.network, "renew hold", 1, held);
+        let gate = one.held("renew hold", 1, When::Before);
         let tried = tokio::spawn(async move { lock.acquire(RecordWait::NoWait).await });
         gate.reached(1).await;
         let seen = holder(&ops.locks).await;
         ops.locks.break_hold("a", &seen, "why").await.unwrap();
         gate.open();
         let refused = tried.await.unwrap();
-        assert_eq!(met.load(Ordering::SeqCst), 1);
         assert!(refused.is_err() && *losses.lock().unwrap() == 0);
     });
 }
 
 #[test]
 fn a_place_that_was_renewed_since_it_was_seen_stays() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, ops) = (lab.host(), operator(&lab));
+    with_operator(async |lab, ops, [one]| {
         let guard = acquire(&one).await;
         let seen = holder(&ops.locks).await;
         lab.wait(11 * SECOND).await;
@@ -239,12 +197,10 @@ fn a_place_that_was_renewed_since_it_was_seen_stays() {
 /// It is renewed after the operator's client has looked, and before it writes.
 #[test]
 fn a_renewal_beside_the_break_wins_or_loses_as_a_whole() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, ops) = (lab.host(), operator(&lab));
+    with_operator(async |lab, ops, [one]| {
         let guard = acquire(&one).await;
         let seen = holder(&ops.locks).await;
-        let _ = ops.network.clone().script(|request| {
+        ops.script(|request| {
             let is_break = request.operation() == "UpdateItem";
             is_break.then_some(Fault::Delay(When::Before, 11 * SECOND))
         });
@@ -258,12 +214,10 @@ fn a_renewal_beside_the_break_wins_or_loses_as_a_whole() {
 
 #[test]
 fn a_break_whose_answer_is_lost_is_told_as_broken() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, ops) = (lab.host(), operator(&lab));
+    with_operator(async |_, ops, [one]| {
         let guard = acquire(&one).await;
         let seen = holder(&ops.locks).await;
-        meets(&ops, Fault::Lose(When::After));
+        ops.next_meets("UpdateItem", Fault::Lose(When::After));
         let outcome = ops.locks.break_hold("a", &seen, "").await.unwrap();
         assert_eq!(outcome, BreakOutcome::Broken { next: None });
         assert!(matches!(
@@ -275,15 +229,13 @@ fn a_break_whose_answer_is_lost_is_told_as_broken() {
 
 #[test]
 fn a_break_of_a_row_whose_answer_is_lost_is_told_as_broken() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = lab.hosts_with_slots(3, 1);
-        let ops = operator(&lab);
+    in_slots(1, async |lab, hosts: [Host; 3]| {
+        let ops = operator(lab);
         let guard = acquire(&hosts[0]).await;
-        let successor = waits(&lab, &hosts[1]).await;
-        let waiting = waits(&lab, &hosts[2]).await;
+        let successor = waits(lab, &hosts[1]).await;
+        let waiting = waits(lab, &hosts[2]).await;
         let seen = state(&ops.locks).await.queue[1].clone();
-        meets(&ops, Fault::Lose(When::After));
+        ops.next_meets("UpdateItem", Fault::Lose(When::After));
         let outcome = ops.locks.break_hold("a", &seen, "").await;
         assert_eq!(next_of(&outcome.unwrap()), Some(guard.ticket().get()));
         guard.release().await.unwrap();
@@ -298,15 +250,10 @@ fn a_break_of_a_row_whose_answer_is_lost_is_told_as_broken() {
 #[test]
 fn successors_and_waiters_are_broken_too_and_stand_again_at_the_end() {
     for broken in 0..2 {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let hosts = lab.hosts_with_slots(4, 1);
-            let ops = operator(&lab);
+        in_slots(1, async |lab, hosts: [Host; 4]| {
+            let ops = operator(lab);
             let guard = acquire(&hosts[0]).await;
-            let mut waiting = Vec::new();
-            for host in &hosts[1..] {
-                waiting.push(waits(&lab, host).await);
-            }
+            let mut waiting = all_wait(lab, &hosts[1..]).await;
             let before = state(&ops.locks).await.queue;
             assert_eq!(before.len(), 3);
             let outcome = ops
@@ -323,9 +270,7 @@ fn successors_and_waiters_are_broken_too_and_stand_again_at_the_end() {
             guard.release().await.unwrap();
             // The one that was broken comes last.
             let moved = waiting.remove(broken);
-            for other in waiting {
-                other.await.unwrap().release().await.unwrap();
-            }
+            have_turns(waiting).await;
             moved.await.unwrap().release().await.unwrap();
         });
     }
@@ -335,15 +280,13 @@ fn successors_and_waiters_are_broken_too_and_stand_again_at_the_end() {
 #[test]
 fn a_waiter_is_told_that_it_lost_its_place() {
     for (slots, expected) in [(2, "ops@desk broke it: out of turn"), (1, "gave it up")] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let hosts = lab.hosts_with_slots(3, slots);
-            let ops = operator(&lab);
+        in_slots(slots, async |lab, hosts: [Host; 3]| {
+            let ops = operator(lab);
             let guard = acquire(&hosts[0]).await;
-            let before = waits(&lab, &hosts[1]).await;
+            let before = waits(lab, &hosts[1]).await;
             let told = Arc::new(Mutex::new(Vec::new()));
             let tell = Arc::clone(&told);
-            let lock = hosts[2].locks.fair_lock("a").unwrap();
+            let lock = hosts[2].lock();
             let lock = lock.observed(move |waiting| {
                 let lost = waiting.place_lost.as_ref().map(ToString::to_string);
                 tell.lock().unwrap().push((waiting.place_id.clone(), lost));
@@ -372,19 +315,18 @@ fn a_waiter_is_told_that_it_lost_its_place() {
 
 #[test]
 fn a_caller_behind_a_hold_of_its_client_is_told_why_it_lost_its_place() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let ops = operator(&lab);
+    in_lab(async |lab, []| {
+        let ops = operator(lab);
         let Behind {
             first,
             second,
             losses,
-        } = behind_a_hold(&lab).await;
+        } = behind_a_hold(lab).await;
         let seen = holder(&ops.locks).await;
         let outcome = ops.locks.break_hold("a", &seen, "a deployment").await;
         assert_eq!(next_of(&outcome.unwrap()), None);
         let lost = first.lost().await.reason;
-        assert!(matches!(lost, LossReason::Broken { .. }), "{lost}");
+        assert_is!(lost, LossReason::Broken { .. });
         drop(first);
         second.await.unwrap().release().await.unwrap();
         let losses = losses.lock().unwrap().clone();
@@ -398,13 +340,11 @@ fn a_caller_behind_a_hold_of_its_client_is_told_why_it_lost_its_place() {
 fn a_waiter_that_has_the_lock_since_it_was_seen_keeps_it() {
     // From a slot, and from the queue behind the slots.
     for waiter in 0..2 {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let hosts = lab.hosts_with_slots(3, 1);
-            let ops = operator(&lab);
+        in_slots(1, async |lab, hosts: [Host; 3]| {
+            let ops = operator(lab);
             let guard = acquire(&hosts[0]).await;
-            let first = waits(&lab, &hosts[1]).await;
-            let second = waits(&lab, &hosts[2]).await;
+            let first = waits(lab, &hosts[1]).await;
+            let second = waits(lab, &hosts[2]).await;
             let seen = state(&ops.locks).await.queue[waiter].clone();
             guard.release().await.unwrap();
             let mut holder = first.await.unwrap();
@@ -423,13 +363,11 @@ fn a_waiter_that_has_the_lock_since_it_was_seen_keeps_it() {
 /// A row is renewed, or its owner leaves, before the break.
 #[test]
 fn a_row_that_is_not_as_it_was_seen_is_left_alone() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = lab.hosts_with_slots(3, 1);
-        let ops = operator(&lab);
+    in_slots(1, async |lab, hosts: [Host; 3]| {
+        let ops = operator(lab);
         let guard = acquire(&hosts[0]).await;
-        let _successor = waits(&lab, &hosts[1]).await;
-        let waiting = waits(&lab, &hosts[2]).await;
+        let _successor = waits(lab, &hosts[1]).await;
+        let waiting = waits(lab, &hosts[2]).await;
         let seen = state(&ops.locks).await.queue[1].clone();
         lab.wait(31 * SECOND).await;
         let outcome = ops.locks.break_hold("a", &seen, "").await.unwrap();
@@ -445,12 +383,10 @@ fn a_row_that_is_not_as_it_was_seen_is_left_alone() {
 
 #[test]
 fn a_lock_that_changes_hands_while_its_holder_is_asked_is_asked_again() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two, ops) = (lab.host(), lab.host(), operator(&lab));
+    with_operator(async |lab, ops, [one, two]| {
         let guard = acquire(&one).await;
-        let next = waits(&lab, &two).await;
-        meets(&ops, Fault::Delay(When::Before, SECOND));
+        let next = waits(lab, &two).await;
+        ops.next_meets("UpdateItem", Fault::Delay(When::Before, SECOND));
         let locks = ops.locks.clone();
         let asking = tokio::spawn(async move { locks.ask_to_yield("a", "tea").await });
         // The lock is read, and the request is under way.
@@ -464,9 +400,7 @@ fn a_lock_that_changes_hands_while_its_holder_is_asked_is_asked_again() {
 
 #[test]
 fn one_of_several_holders_is_broken_and_the_others_keep_theirs() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two, three, ops) = (lab.host(), lab.host(), lab.host(), operator(&lab));
+    with_operator(async |lab, ops, [one, two, three]| {
         let of = |host: &Host| host.locks.semaphore("a", 2).unwrap();
         let stays = of(&one).acquire(RecordWait::NoWait).await.unwrap();
         let goes = of(&two).acquire(RecordWait::NoWait).await.unwrap();
@@ -489,26 +423,6 @@ fn one_of_several_holders_is_broken_and_the_others_keep_theirs() {
     });
 }
 
-#[test]
-fn a_lease_by_name_is_broken() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, ops) = (lab.host(), operator(&lab));
-        let lock = one.locks.lease_lock("a").unwrap();
-        let lease = lock.acquire("job-1", 600 * SECOND).await.unwrap();
-        let seen = holder(&ops.locks).await;
-        assert_eq!(seen.lease_id.as_deref(), Some("job-1"));
-        ops.locks
-            .break_hold("a", &seen, "the job is gone")
-            .await
-            .unwrap();
-        let Err(Error::Lost { reason, .. }) = lock.release(&lease).await else {
-            panic!("it was broken");
-        };
-        assert!(matches!(reason, LossReason::Broken { .. }), "{reason}");
-    });
-}
-
 fn requested(guard: &LockGuard) -> Option<String> {
     let request = guard.yield_requested()?;
     Some(format!("{}: {}", request.by, request.reason))
@@ -516,12 +430,10 @@ fn requested(guard: &LockGuard) -> Option<String> {
 
 #[test]
 fn a_holder_sees_within_a_heartbeat_that_it_is_asked_and_the_next_holder_is_not() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two, ops) = (lab.host(), lab.host(), operator(&lab));
+    with_operator(async |lab, ops, [one, two]| {
         assert_eq!(ops.locks.ask_to_yield("a", "maintenance").await.unwrap(), 0);
         let guard = acquire(&one).await;
-        let next = waits(&lab, &two).await;
+        let next = waits(lab, &two).await;
         assert_eq!(ops.locks.ask_to_yield("a", "maintenance").await.unwrap(), 1);
         assert_eq!(requested(&guard), None);
         let asked = Instant::now();
@@ -547,18 +459,24 @@ fn a_holder_sees_within_a_heartbeat_that_it_is_asked_and_the_next_holder_is_not(
 
 #[test]
 fn all_who_share_a_lock_are_asked_and_those_who_come_later_are_not() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let ops = operator(&lab);
+    in_lab(async |lab, []| {
+        let ops = operator(lab);
         let hosts: Vec<_> = (0..3).map(|_| lab.host()).collect();
         let mut guards = Vec::new();
         for host in &hosts[..2] {
-            let lock = host.locks.fair_lock("a").unwrap();
-            guards.push(lock.acquire_shared(RecordWait::NoWait).await.unwrap());
+            guards.push(
+                host.lock()
+                    .acquire_shared(RecordWait::NoWait)
+                    .await
+                    .unwrap(),
+            );
         }
         assert_eq!(ops.locks.ask_to_yield("a", "").await.unwrap(), 2);
-        let lock = hosts[2].locks.fair_lock("a").unwrap();
-        let late = lock.acquire_shared(RecordWait::NoWait).await.unwrap();
+        let late = hosts[2]
+            .lock()
+            .acquire_shared(RecordWait::NoWait)
+            .await
+            .unwrap();
         lab.wait(11 * SECOND).await;
         assert!(guards.iter().all(|guard| requested(guard).is_some()));
         assert_eq!(requested(&late), None);
@@ -567,9 +485,7 @@ fn all_who_share_a_lock_are_asked_and_those_who_come_later_are_not() {
 
 #[test]
 fn a_reason_that_is_too_long_is_refused_and_nothing_is_sent() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, ops) = (lab.host(), operator(&lab));
+    with_operator(async |_, ops, [one]| {
         let _guard = acquire(&one).await;
         let seen = holder(&ops.locks).await;
         ops.network.set_faults(cut_off());
@@ -580,7 +496,7 @@ fn a_reason_that_is_too_long_is_refused_and_nothing_is_sent() {
             "{refused}"
         );
         let refused = ops.locks.ask_to_yield("a", long).await.unwrap_err();
-        assert!(matches!(refused, Error::Invalid(_)), "{refused}");
+        assert_is!(refused, Error::Invalid(_));
     });
 }
 
@@ -593,9 +509,7 @@ fn a_damaged_notice_is_none() {
         AttributeValue::M([("from".to_owned(), AttributeValue::S("x".to_owned()))].into()),
         AttributeValue::Null(true),
     ] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (one, two) = (lab.host(), lab.host());
+        in_lab(async |lab, [one, two]| {
             let guard = acquire(&one).await;
             let update = lab.engine.client().update_item().table_name("locks");
             let update = update
@@ -608,7 +522,7 @@ fn a_damaged_notice_is_none() {
             update.send().await.unwrap();
             lab.wait(11 * SECOND).await;
             assert!(guard.is_held() && requested(&guard).is_none());
-            let next = waits(&lab, &two).await;
+            let next = waits(lab, &two).await;
             guard.release().await.unwrap();
             next.await.unwrap().release().await.unwrap();
         });

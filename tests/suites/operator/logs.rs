@@ -1,28 +1,19 @@
 //! What is logged: transitions and failures, each in one short line, and nothing that was sent or answered.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::future::pending;
 use std::time::Duration;
 
 use fairlock::embedded::{Fault, Faults, When};
-use fairlock_testkit::captured_log::said;
-use fairlock_testkit::lab::{Lab, acquire, cut_off, waits};
-use fairlock_testkit::verbs::meets;
+use fairlock_testkit::captured_log::said_in_lab;
+use fairlock_testkit::lab::{SECOND, acquire, cut_off, waits};
 use tokio::time::sleep;
 use tracing::Level;
 
-const SECOND: Duration = Duration::from_secs(1);
-
 /// What a holder logs whose renewals fail for a while.
 fn failing_renewals(fault: Fault) -> String {
-    let lines = said(Level::TRACE, async || {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    let lines = said_in_lab(Level::TRACE, async |lab, [host]| {
         let guard = acquire(&host).await;
-        let _ = meets(&host.network, "renew hold", 1, fault);
+        let _ = host.meets("renew hold", 1, fault);
         lab.wait(Duration::from_secs(20)).await;
         guard.release().await.unwrap();
     });
@@ -60,17 +51,16 @@ fn a_failed_request_is_told_in_one_line_without_what_was_sent_and_answered() {
 
 /// What a client logs that repeatedly takes a turn behind two others, while these operations are denied to it.
 fn denied_deletions(denied: &'static [&'static str]) -> Vec<String> {
-    let lines = said(Level::TRACE, async || {
-        let lab = Lab::new().await;
+    let lines = said_in_lab(Level::TRACE, async |lab, []| {
         let hosts = lab.hosts_with_slots(3, 1);
-        let _ = hosts[2].network.clone().script(|request| {
+        hosts[2].script(|request| {
             let is_denied = denied.contains(&request.operation());
             is_denied.then_some(Fault::Refuse("AccessDeniedException"))
         });
         for _ in 0..5 {
             let guard = acquire(&hosts[0]).await;
-            let successor = waits(&lab, &hosts[1]).await;
-            let queued = waits(&lab, &hosts[2]).await;
+            let successor = waits(lab, &hosts[1]).await;
+            let queued = waits(lab, &hosts[2]).await;
             guard.release().await.unwrap();
             successor.await.unwrap().release().await.unwrap();
             queued.await.unwrap().release().await.unwrap();
@@ -100,10 +90,8 @@ fn a_denied_deletion_is_told_once_with_the_action_that_is_to_be_permitted() {
 
 #[test]
 fn a_candidate_logs_when_it_leads_and_why_it_does_no_more() {
-    let lines = said(Level::TRACE, async || {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        let candidate = host.locks.fair_lock("a").unwrap().candidate();
+    let lines = said_in_lab(Level::TRACE, async |_, [host]| {
+        let candidate = host.lock().candidate();
         let candidate = candidate.until(sleep(100 * SECOND));
         let weather = async {
             sleep(20 * SECOND).await;
@@ -136,11 +124,9 @@ fn a_candidate_logs_when_it_leads_and_why_it_does_no_more() {
 
 #[test]
 fn a_long_wait_is_logged_with_its_place_and_holder_and_an_outage_when_it_begins_and_ends() {
-    let lines = said(Level::TRACE, async || {
-        let lab = Lab::new().await;
-        let (a, b) = (lab.host(), lab.host());
+    let lines = said_in_lab(Level::TRACE, async |lab, [a, b]| {
         let guard = acquire(&a).await;
-        let waiting = waits(&lab, &b).await;
+        let waiting = waits(lab, &b).await;
         lab.wait(100 * SECOND).await;
         b.network.set_faults(cut_off());
         lab.wait(300 * SECOND).await;
@@ -191,9 +177,7 @@ fn a_long_wait_is_logged_with_its_place_and_holder_and_an_outage_when_it_begins_
 
 #[test]
 fn a_throttled_wait_is_logged_when_it_has_lasted_for_some_seconds_and_when_it_ends() {
-    let lines = said(Level::TRACE, async || {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    let lines = said_in_lab(Level::TRACE, async |lab, [host]| {
         let throttles = |throttles| Faults {
             throttles,
             ..Faults::default()

@@ -1,19 +1,13 @@
 //! Requests of operators beside other requests: each is heard, and no late copy of one takes back what came since.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a helper of a test that cannot go on has failed the test; a caller's task, not the client's"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::time::Duration;
 
 use fairlock::embedded::{Fault, When};
-use fairlock::{BreakOutcome, DeleteOutcome, LockGuard, LossReason, ResizeOutcome};
-use fairlock_testkit::lab::{Host, Lab, acquire, waits};
-use fairlock_testkit::verbs::meets;
-use fairlock_testkit::virtual_time;
+use fairlock::{BreakOutcome, DeleteOutcome, LockGuard, LossReason};
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::{Host, SECOND, acquire, in_lab, waits};
 
-const SECOND: Duration = Duration::from_secs(1);
 /// Longer than a heartbeat.
 const A_WHILE: Duration = Duration::from_secs(11);
 const LATE_COPY: Fault = Fault::Duplicate {
@@ -30,7 +24,7 @@ async fn ask(ops: &Host, reason: &str) {
 }
 
 async fn breaks(ops: &Host, reason: &str) {
-    let seen = ops.locks.fair_lock("a").unwrap().inspect().await.unwrap();
+    let seen = ops.inspect().await;
     let seen = seen.holder.unwrap();
     let broken = ops.locks.break_hold("a", &seen, reason).await.unwrap();
     assert!(matches!(broken, BreakOutcome::Broken { .. }));
@@ -38,9 +32,7 @@ async fn breaks(ops: &Host, reason: &str) {
 
 #[test]
 fn a_request_that_any_answer_shows_wakes_whoever_waits_for_it() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, ops) = (lab.host(), lab.host());
+    in_lab(async |lab, [one, ops]| {
         let guard = acquire(&one).await;
         ask(&ops, "please").await;
         let asked = tokio::spawn(guard.asked_to_yield());
@@ -54,12 +46,10 @@ fn a_request_that_any_answer_shows_wakes_whoever_waits_for_it() {
 
 #[test]
 fn a_late_copy_of_a_request_to_give_way_replaces_no_newer_one() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two, ops) = (lab.host(), lab.host(), lab.host());
+    in_lab(async |lab, [one, two, ops]| {
         let first = acquire(&one).await;
-        let next = waits(&lab, &two).await;
-        meets(&ops.network, "ask", 1, LATE_COPY);
+        let next = waits(lab, &two).await;
+        ops.meets("ask", 1, LATE_COPY);
         ask(&ops, "first").await;
         first.release().await.unwrap();
         let next = next.await.unwrap();
@@ -68,7 +58,7 @@ fn a_late_copy_of_a_request_to_give_way_replaces_no_newer_one() {
         assert_eq!(reason(&next), "second");
         // The same holder is asked again.
         let again = lab.host();
-        meets(&again.network, "ask", 1, LATE_COPY);
+        again.meets("ask", 1, LATE_COPY);
         ask(&again, "third").await;
         ask(&ops, "fourth").await;
         lab.wait(A_WHILE).await;
@@ -78,11 +68,9 @@ fn a_late_copy_of_a_request_to_give_way_replaces_no_newer_one() {
 
 #[test]
 fn a_request_whose_answer_is_lost_is_made_once_and_told_as_made() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, ops) = (lab.host(), lab.host());
+    in_lab(async |_, [one, ops]| {
         let guard = acquire(&one).await;
-        meets(&ops.network, "ask", 1, Fault::Lose(When::After));
+        ops.meets("ask", 1, Fault::Lose(When::After));
         ask(&ops, "tea").await;
         assert_eq!(ops.network.counts().requests(), 3);
         assert_eq!(guard.asked_to_yield().await.reason, "tea");
@@ -91,12 +79,10 @@ fn a_request_whose_answer_is_lost_is_made_once_and_told_as_made() {
 
 #[test]
 fn a_request_whose_answer_is_lost_is_not_made_again_over_a_newer_one() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, ops, other) = (lab.host(), lab.host(), lab.host());
+    in_lab(async |lab, [one, ops, other]| {
         let guard = acquire(&one).await;
         let slow = Fault::Delay(When::After, SECOND).and(Fault::Lose(When::After));
-        meets(&ops.network, "ask", 1, slow);
+        ops.meets("ask", 1, slow);
         tokio::join!(ask(&ops, "first"), async {
             lab.wait(SECOND / 2).await;
             ask(&other, "second").await;
@@ -108,8 +94,7 @@ fn a_request_whose_answer_is_lost_is_not_made_again_over_a_newer_one() {
 
 #[test]
 fn operators_who_ask_at_one_moment_all_ask() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let guard = acquire(&lab.host()).await;
         let operators: Vec<_> = (0..8).map(|_| lab.host()).collect();
         let asked = operators.iter().map(|ops| ask(ops, "please"));
@@ -120,47 +105,28 @@ fn operators_who_ask_at_one_moment_all_ask() {
 
 #[test]
 fn a_late_copy_of_a_break_is_no_newer_break() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two, three, ops) = (lab.host(), lab.host(), lab.host(), lab.host());
+    in_lab(async |lab, [one, two, three, ops]| {
         let _first = acquire(&one).await;
-        let next = waits(&lab, &two).await;
-        meets(&ops.network, "break", 1, LATE_COPY);
+        let next = waits(lab, &two).await;
+        ops.meets("break", 1, LATE_COPY);
         breaks(&ops, "first").await;
         let next = next.await.unwrap();
-        let last = waits(&lab, &three).await;
+        let last = waits(lab, &three).await;
         breaks(&ops, "second").await;
         let told = next.lost().await.reason;
         let second = |reason: &str| reason == "second";
-        assert!(
-            matches!(&told, LossReason::Broken { reason, .. } if second(reason)),
-            "{told}"
-        );
+        assert_is!(told, LossReason::Broken { reason, .. } if second(reason));
         lab.wait(A_WHILE).await;
         assert!(last.await.unwrap().is_held());
     });
 }
 
 #[test]
-fn a_late_copy_of_a_resize_or_of_a_deletion_changes_nothing_that_came_since() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, ops) = (lab.host(), lab.host());
-        let five = one.locks.semaphore("s", 5).unwrap();
-        let _permit = five.try_acquire().await.unwrap().unwrap();
-        meets(&ops.network, "change the permits", 1, LATE_COPY);
-        for (to, before) in [(3, 5), (4, 3)] {
-            let resized = ops.locks.resize("s", to).await.unwrap();
-            let ResizeOutcome::Resized { before: was, .. } = resized else {
-                unreachable!("{resized:?}")
-            };
-            assert_eq!(was, before);
-        }
+fn a_late_copy_of_a_deletion_takes_nothing_that_came_since() {
+    in_lab(async |lab, [one, ops]| {
         acquire(&one).await.release().await.unwrap();
         lab.wait(90 * SECOND).await;
-        let resized = ops.locks.resize("s", 4).await.unwrap();
-        assert!(matches!(resized, ResizeOutcome::Resized { before: 4, .. }));
-        meets(&ops.network, "remove lock", 1, LATE_COPY);
+        ops.meets("remove lock", 1, LATE_COPY);
         let deleted = ops.locks.delete_lock("a").await.unwrap();
         assert_eq!(deleted, DeleteOutcome::Deleted);
         acquire(&one).await.release().await.unwrap();

@@ -1,26 +1,19 @@
 //! A number of permits that an operator changes while callers hold them and wait for them.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a helper of a test that cannot go on has failed the test; callers' tasks, not the client's"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fairlock::embedded::{Fault, Faults, Latency, When};
-use fairlock::{Error, LockGuard, RecordWait, ResizeOutcome};
+use fairlock::embedded::{Fault, Faults, When};
+use fairlock::{Error, Invalid, LockGuard, RecordWait, ResizeOutcome};
+use fairlock_testkit::assert_is;
 use fairlock_testkit::effort::sized;
-use fairlock_testkit::invalid::is_invalid;
-use fairlock_testkit::lab::{Host, Lab, acquire, cut_off};
-use fairlock_testkit::virtual_time;
+use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, away, cut_off, have_turns, in_lab};
 use futures::future::join_all;
 use tokio::task::JoinHandle;
 
 use crate::sharing::shared::{takes, waits_for};
-
-const SECOND: Duration = Duration::from_secs(1);
 
 async fn resize(host: &Host, permits: u64) -> ResizeOutcome {
     host.locks.resize("s", permits).await.unwrap()
@@ -35,15 +28,6 @@ async fn is_free(ops: &Host) -> bool {
 /// The change was made, of so many permits, while so many were held.
 fn resized(before: u64, taken: u64) -> ResizeOutcome {
     ResizeOutcome::Resized { before, taken }
-}
-
-/// The next write of a host meets this fault.
-fn meets(host: &Host, fault: Fault) {
-    let is_over = AtomicBool::new(false);
-    let _ = host.network.clone().script(move |request| {
-        let is_next = request.operation() == "UpdateItem" && !is_over.swap(true, Ordering::SeqCst);
-        is_next.then(|| fault.clone())
-    });
 }
 
 /// Hosts that hold one permit each. The first of them stands in the first slot, and the others beside it: they came out of a queue.
@@ -61,14 +45,12 @@ async fn holders_out_of_a_queue(lab: &Lab, hosts: &[Host]) -> Vec<LockGuard> {
 
 #[test]
 fn more_permits_are_given_out_at_once_in_the_order_of_the_queue() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..9).map(|_| lab.host()).collect();
+    in_lab(async |lab, hosts: [Host; 9]| {
         let ops = lab.host();
-        let held = holders_out_of_a_queue(&lab, &hosts[..5]).await;
+        let held = holders_out_of_a_queue(lab, &hosts[..5]).await;
         let mut waiting = Vec::new();
         for host in &hosts[5..] {
-            waiting.push(waits_for(&lab, host, 1).await);
+            waiting.push(waits_for(lab, host, 1).await);
         }
         assert_eq!(resize(&ops, 7).await, resized(5, 5));
         lab.settle().await;
@@ -80,9 +62,7 @@ fn more_permits_are_given_out_at_once_in_the_order_of_the_queue() {
         for guard in held {
             guard.release().await.unwrap();
         }
-        for next in waiting {
-            next.await.unwrap().release().await.unwrap();
-        }
+        have_turns(waiting).await;
         lab.settle().await;
         assert!(is_free(&ops).await);
     });
@@ -90,12 +70,10 @@ fn more_permits_are_given_out_at_once_in_the_order_of_the_queue() {
 
 #[test]
 fn with_fewer_permits_holders_keep_theirs_and_others_wait_until_enough_have_gone() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..7).map(|_| lab.host()).collect();
+    in_lab(async |lab, hosts: [Host; 7]| {
         let ops = lab.host();
-        let mut held = holders_out_of_a_queue(&lab, &hosts[..5]).await;
-        let next = waits_for(&lab, &hosts[5], 1).await;
+        let mut held = holders_out_of_a_queue(lab, &hosts[..5]).await;
+        let next = waits_for(lab, &hosts[5], 1).await;
         assert_eq!(resize(&ops, 2).await, resized(5, 5));
         lab.wait(90 * SECOND).await;
         assert!(
@@ -121,9 +99,7 @@ fn with_fewer_permits_holders_keep_theirs_and_others_wait_until_enough_have_gone
 /// Every way in which the holder in the first slot can go on after it has become a sharer.
 #[test]
 fn the_holder_in_the_first_slot_keeps_its_permits_though_fewer_are_left_than_it_has() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..4).map(|_| lab.host()).collect();
+    in_lab(async |lab, hosts: [Host; 4]| {
         let ops = lab.host();
         for goes_on in [
             "releases",
@@ -133,11 +109,11 @@ fn the_holder_in_the_first_slot_keeps_its_permits_though_fewer_are_left_than_it_
             "is broken",
         ] {
             let sole = takes(&hosts[0], 5).await;
-            let first = waits_for(&lab, &hosts[1], 3).await;
-            let beside = waits_for(&lab, &hosts[2], 2).await;
+            let first = waits_for(lab, &hosts[1], 3).await;
+            let beside = waits_for(lab, &hosts[2], 2).await;
             sole.release().await.unwrap();
             let (mut first, beside) = (first.await.unwrap(), beside.await.unwrap());
-            let next = waits_for(&lab, &hosts[3], 1).await;
+            let next = waits_for(lab, &hosts[3], 1).await;
             assert_eq!(resize(&ops, 3).await, resized(5, 5), "{goes_on}");
             assert!(first.is_held() && !next.is_finished(), "{goes_on}");
             match goes_on {
@@ -171,16 +147,14 @@ fn the_holder_in_the_first_slot_keeps_its_permits_though_fewer_are_left_than_it_
 
 #[test]
 fn a_hold_that_moves_while_it_is_kept_for_its_shortest_time_is_released_on_time() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..3).map(|_| lab.host()).collect();
+    in_lab(async |lab, hosts: [Host; 3]| {
         let ops = lab.host();
         let sole = takes(&hosts[0], 5).await;
         let lock = hosts[1].locks.semaphore("s", 5).unwrap();
         let lock = lock.min_hold(50 * SECOND);
         let first = tokio::spawn(async move { lock.acquire_many(2, RecordWait::Infinite).await });
         lab.settle().await;
-        let beside = waits_for(&lab, &hosts[2], 3).await;
+        let beside = waits_for(lab, &hosts[2], 3).await;
         sole.release().await.unwrap();
         let (first, _beside) = (first.await.unwrap().unwrap(), beside.await.unwrap());
         assert_eq!(resize(&ops, 3).await, resized(5, 5));
@@ -198,13 +172,11 @@ fn a_hold_that_moves_while_it_is_kept_for_its_shortest_time_is_released_on_time(
 
 #[test]
 fn a_caller_that_asks_for_more_than_there_are_has_the_lock_alone_in_its_turn() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..4).map(|_| lab.host()).collect();
+    in_lab(async |lab, hosts: [Host; 4]| {
         let ops = lab.host();
         let one = takes(&hosts[0], 1).await;
-        let four = waits_for(&lab, &hosts[1], 4).await;
-        let late = waits_for(&lab, &hosts[2], 1).await;
+        let four = waits_for(lab, &hosts[1], 4).await;
+        let late = waits_for(lab, &hosts[2], 1).await;
         assert!(
             four.is_finished() && !late.is_finished(),
             "one and four are held"
@@ -212,7 +184,7 @@ fn a_caller_that_asks_for_more_than_there_are_has_the_lock_alone_in_its_turn() {
         four.await.unwrap().release().await.unwrap();
         let late = late.await.unwrap();
         assert_eq!(resize(&ops, 2).await, resized(5, 2));
-        let four = waits_for(&lab, &hosts[3], 4).await;
+        let four = waits_for(lab, &hosts[3], 4).await;
         one.release().await.unwrap();
         lab.settle().await;
         assert!(!four.is_finished(), "one is held");
@@ -240,13 +212,11 @@ fn a_caller_that_asks_for_more_than_there_are_has_the_lock_alone_in_its_turn() {
 /// There is more room than an exclusive caller takes, and nobody may have it.
 #[test]
 fn an_exclusive_caller_is_alone_however_many_permits_there_are() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two, ops) = (lab.host(), lab.host(), lab.host());
+    in_lab(async |lab, [one, two, ops]| {
         let writer = acquire(&one).await;
         let outcome = ops.locks.resize("a", 80).await.unwrap();
         assert_eq!(outcome, resized(64, 64));
-        let lock = two.locks.fair_lock("a").unwrap();
+        let lock = two.lock();
         assert!(lock.try_acquire_shared().await.unwrap().is_none());
         let again = lock.clone();
         let reading = tokio::spawn(async move { again.acquire_shared(RecordWait::Infinite).await });
@@ -255,7 +225,7 @@ fn an_exclusive_caller_is_alone_however_many_permits_there_are() {
         writer.release().await.unwrap();
         let reader = reading.await.unwrap().unwrap();
         // A writer that waits is passed by no reader.
-        let next = one.locks.fair_lock("a").unwrap();
+        let next = one.lock();
         let writing = tokio::spawn(async move { next.acquire(RecordWait::Infinite).await });
         lab.settle().await;
         assert!(lock.try_acquire_shared().await.unwrap().is_none());
@@ -266,9 +236,7 @@ fn an_exclusive_caller_is_alone_however_many_permits_there_are() {
 
 #[test]
 fn what_cannot_be_changed_is_refused_and_says_why() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, ops) = (lab.host(), lab.host());
+    in_lab(async |_, [host, ops]| {
         let refused = async |permits| match ops.locks.resize("s", permits).await {
             Err(Error::Invalid(invalid)) => invalid.to_string(),
             other => panic!("{other:?}"),
@@ -287,7 +255,7 @@ fn what_cannot_be_changed_is_refused_and_says_why() {
         let mutex = host.locks.semaphore("m", 1).unwrap();
         let held = mutex.acquire(RecordWait::NoWait).await.unwrap();
         let one = ops.locks.resize("m", 2).await.unwrap_err();
-        assert!(is_invalid(&one, "name one permit"), "{one}");
+        assert_is!(one, Error::Invalid(Invalid::OnePermit));
         assert!(held.is_held());
         let many = host.locks.semaphore("many", 300).unwrap();
         let held = many.acquire(RecordWait::NoWait).await.unwrap();
@@ -302,13 +270,11 @@ fn what_cannot_be_changed_is_refused_and_says_why() {
 
 #[test]
 fn a_change_whose_answer_is_lost_is_made_once_and_a_late_copy_changes_nothing_back() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, ops) = (lab.host(), lab.host());
+    in_lab(async |lab, [host, ops]| {
         let held = takes(&host, 2).await;
-        meets(&ops, Fault::Lose(When::After));
+        ops.next_meets("UpdateItem", Fault::Lose(When::After));
         assert_eq!(resize(&ops, 8).await, resized(5, 2));
-        meets(&ops, Fault::Duplicate { after: 20 * SECOND });
+        ops.next_meets("UpdateItem", Fault::Duplicate { after: 20 * SECOND });
         assert_eq!(resize(&ops, 3).await, resized(8, 2));
         assert_eq!(resize(&ops, 8).await, resized(3, 2));
         lab.wait(30 * SECOND).await;
@@ -324,14 +290,12 @@ fn a_change_whose_answer_is_lost_is_made_once_and_a_late_copy_changes_nothing_ba
 /// The first slot is given away between the operator's read and its write.
 #[test]
 fn a_change_that_comes_just_behind_another_write_reads_again() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..3).map(|_| lab.host()).collect();
+    in_lab(async |lab, hosts: [Host; 3]| {
         let ops = lab.host();
         let three = takes(&hosts[0], 3).await;
         let two = takes(&hosts[1], 2).await;
-        let waiting = waits_for(&lab, &hosts[2], 2).await;
-        meets(&ops, Fault::Delay(When::Before, SECOND));
+        let waiting = waits_for(lab, &hosts[2], 2).await;
+        ops.next_meets("UpdateItem", Fault::Delay(When::Before, SECOND));
         // The waiter in the first slot holds its permits before the change arrives, and keeps them.
         let (outcome, ()) = tokio::join!(resize(&ops, 1), async {
             lab.wait(SECOND / 2).await;
@@ -351,12 +315,10 @@ fn a_change_that_comes_just_behind_another_write_reads_again() {
 /// Its retry arrives behind the change of another operator.
 #[test]
 fn a_change_whose_answer_is_lost_is_not_made_again_over_a_later_one() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, one, two) = (lab.host(), lab.host(), lab.host());
+    in_lab(async |lab, [host, one, two]| {
         let held = takes(&host, 2).await;
         let tries = AtomicU64::new(0);
-        let _ = one.network.clone().script(move |request| {
+        one.script(move |request| {
             let is_change = request.operation() == "UpdateItem";
             match is_change.then(|| tries.fetch_add(1, Ordering::SeqCst))? {
                 0 => Some(Fault::Lose(When::After)),
@@ -388,20 +350,16 @@ async fn quick_turns(lab: &Lab, host: &Host, turns: &AtomicU64, is_over: &Atomic
 #[test]
 fn an_operator_far_away_changes_the_number_while_the_holders_change_all_the_time() {
     for round_trip in [60, 200] {
-        virtual_time(async move {
-            let lab = Lab::new().await;
+        in_lab(async move |lab, []| {
             let (ops, stays) = (lab.host(), takes(&lab.host(), 1).await);
             let hosts: Vec<_> = (0..7).map(|_| lab.host()).collect();
             let near = hosts.iter().map(|host| (host, 5));
             for (host, millis) in near.chain([(&ops, round_trip)]) {
-                host.network.set_faults(Faults {
-                    round_trip: Latency::Constant(Duration::from_millis(millis)),
-                    ..Faults::default()
-                });
+                host.network.set_faults(away(Duration::from_millis(millis)));
             }
             let (turns, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
             let callers = hosts.iter();
-            let callers = callers.map(|host| quick_turns(&lab, host, &turns, &is_over));
+            let callers = callers.map(|host| quick_turns(lab, host, &turns, &is_over));
             let operator = async {
                 for _ in 0..sized(3, 10) {
                     let before = turns.load(Ordering::SeqCst);
@@ -474,17 +432,15 @@ async fn operator(lab: &Lab, ops: &Host, books: &Books, seed: u64) {
 #[test]
 fn callers_of_all_kinds_go_on_while_the_number_changes_again_and_again() {
     for seed in 0..sized(2, 20) {
-        virtual_time(async move {
-            let lab = Lab::new().await;
-            let hosts: Vec<_> = (0..8).map(|_| lab.host()).collect();
+        in_lab(async move |lab, hosts: [Host; 8]| {
             let ops = lab.host();
             let books = Arc::new(Books::default());
             takes(&hosts[0], 1).await.release().await.unwrap();
             let works = hosts.iter().enumerate().map(|(index, host)| {
                 let seed = seed as u64 * 100 + index as u64;
-                worker(&lab, host, &books, (seed, 20))
+                worker(lab, host, &books, (seed, 20))
             });
-            tokio::join!(join_all(works), operator(&lab, &ops, &books, seed as u64));
+            tokio::join!(join_all(works), operator(lab, &ops, &books, seed as u64));
             assert_eq!(*books.faults.lock().unwrap(), [""; 0], "seed {seed}");
             lab.settle().await;
             assert!(is_free(&ops).await, "seed {seed}");

@@ -1,25 +1,17 @@
 //! The spans of a turn: one for the call that waits, and one for the hold; and that polls write no events.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, LazyLock, Mutex};
-use std::time::Duration;
 
 use fairlock::RecordWait;
-use fairlock_testkit::lab::{Lab, acquire, cut_off, waits};
-use fairlock_testkit::virtual_time;
+use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, cut_off, have_turns, in_lab, waits};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::NoSubscriber;
 use tracing::{Dispatch, Event, Instrument, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// As in `fairlock_testkit::said`: with a second subscriber, no test beside this one answers for its thread.
 static BESIDE: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
@@ -94,7 +86,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
 }
 
 /// What is told of fairlock in a test, on the test's own thread and in virtual time.
-fn told(test: impl AsyncFnOnce(&Recorder)) -> Vec<Told> {
+fn told<const N: usize>(test: impl AsyncFnOnce(&Recorder, &Lab, [Host; N])) -> Vec<Told> {
     let recorder = Recorder::default();
     LazyLock::force(&BESIDE);
     let is_of_fairlock = tracing_subscriber::filter::filter_fn(|metadata| {
@@ -102,7 +94,7 @@ fn told(test: impl AsyncFnOnce(&Recorder)) -> Vec<Told> {
     });
     let subscriber = Registry::default().with(recorder.clone().with_filter(is_of_fairlock));
     tracing::subscriber::with_default(subscriber, || {
-        virtual_time(async { test(&recorder).await });
+        in_lab(async |lab, hosts| test(&recorder, lab, hosts).await);
     });
     recorder.0.lock().unwrap().clone()
 }
@@ -119,12 +111,10 @@ fn closed<'a>(told: &'a [Told], name: &str) -> Vec<&'a BTreeMap<&'static str, St
 #[test]
 fn a_contended_turn_has_a_span_that_waits_and_then_one_that_holds_beside_it() {
     let mut tickets = Vec::new();
-    let told = told(async |recorder| {
-        let lab = Lab::new().await;
-        let (a, b) = (lab.host(), lab.host());
+    let told = told(async |recorder, lab, [a, b]| {
         let first = acquire(&a).await;
         recorder.0.lock().unwrap().clear();
-        let lock = b.locks.fair_lock("a").unwrap();
+        let lock = b.lock();
         let work = async {
             let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
             lab.wait(12 * SECOND).await;
@@ -186,20 +176,14 @@ fn a_contended_turn_has_a_span_that_waits_and_then_one_that_holds_beside_it() {
 
 #[test]
 fn a_call_that_ends_without_the_lock_has_a_span_with_its_outcome_and_no_hold() {
-    let told = told(async |recorder| {
-        let lab = Lab::new().await;
-        let (a, b) = (lab.host(), lab.host());
+    let told = told(async |recorder, lab, [a, b]| {
         let _guard = acquire(&a).await;
         recorder.0.lock().unwrap().clear();
-        let lock = b.locks.fair_lock("a").unwrap();
+        let lock = b.lock();
         lock.acquire(RecordWait::Timeout(2 * SECOND))
             .await
             .unwrap_err();
-        tokio::select! {
-            biased;
-            _ = lock.acquire(RecordWait::Infinite) => unreachable!("the lock is held"),
-            () = lab.wait(SECOND) => {}
-        }
+        lab.drops(SECOND, lock.acquire(RecordWait::Infinite)).await;
         assert!(lock.try_acquire().await.unwrap().is_none());
         lab.settle().await;
         let told = recorder.0.lock().unwrap();
@@ -213,9 +197,7 @@ fn a_call_that_ends_without_the_lock_has_a_span_with_its_outcome_and_no_hold() {
 
 #[test]
 fn a_hold_that_is_lost_is_told_so_in_its_own_span() {
-    let told = told(async |_| {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    let told = told(async |_, lab, [host]| {
         let guard = acquire(&host).await;
         host.network.set_faults(cut_off());
         guard.lost().await;
@@ -239,11 +221,10 @@ fn a_hold_that_is_lost_is_told_so_in_its_own_span() {
 
 #[test]
 fn polls_and_renewals_open_no_span_and_write_no_event() {
-    let told = told(async |recorder| {
-        let lab = Lab::new().await;
+    let told = told(async |recorder, lab, []| {
         let hosts = lab.hosts_with_slots(3, 1);
         let guard = acquire(&hosts[0]).await;
-        let waiting = [waits(&lab, &hosts[1]).await, waits(&lab, &hosts[2]).await];
+        let waiting = [waits(lab, &hosts[1]).await, waits(lab, &hosts[2]).await];
         let sent = || {
             let counts = hosts.iter().map(|host| host.network.counts());
             counts.map(|counts| counts.requests()).sum::<u64>()
@@ -262,9 +243,7 @@ fn polls_and_renewals_open_no_span_and_write_no_event() {
         let is_of_time = |told: &Told| matches!(told, Told::Event(message, _) if message == "still waits for its turn");
         assert!(told.iter().all(is_of_time), "{told:#?}");
         guard.release().await.unwrap();
-        for call in waiting {
-            call.await.unwrap().release().await.unwrap();
-        }
+        have_turns(waiting).await;
         lab.settle().await;
     });
     let has = |words: &str| {

@@ -1,8 +1,4 @@
 //! Whole tables are swept, once or again and again, and unused locks are removed.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::time::Duration;
 
@@ -11,12 +7,9 @@ use fairlock::{Error, FairLock, HeldLocks, LockClient, RecordWait, Ticket};
 use futures::StreamExt;
 use tokio::time::sleep;
 
+use fairlock_testkit::lab::SECOND;
 use fairlock_testkit::sweep_fixture::*;
 use fairlock_testkit::sweeps::Sweeping;
-use fairlock_testkit::virtual_time;
-
-// ---------------------------------------------------------------------------------------------------------------
-// Unused locks
 
 async fn turn(lock: &FairLock) -> Ticket {
     let guard = lock.try_acquire().await.unwrap().unwrap();
@@ -27,8 +20,7 @@ async fn turn(lock: &FairLock) -> Ticket {
 
 #[test]
 fn an_idle_lock_goes_after_its_retention_and_comes_back_with_larger_tickets() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let locks = world.client().await;
         let lock = locks.fair_lock("a").unwrap();
         let before = turn(&lock).await;
@@ -45,15 +37,14 @@ fn an_idle_lock_goes_after_its_retention_and_comes_back_with_larger_tickets() {
 
 #[test]
 fn a_lock_that_is_held_or_was_used_meanwhile_is_not_idle() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let lock = world.client().await.fair_lock("a").unwrap();
         turn(&lock).await;
         sleep(8 * DAY).await;
         let touch = || async {
             turn(&lock).await;
         };
-        assert_eq!(swept_despite(&world, deletes, touch).await, nothing());
+        assert_eq!(swept_despite(world, deletes, touch).await, nothing());
         let guard = lock.try_acquire().await.unwrap().unwrap();
         sleep(8 * DAY / 100).await;
         let locks = world.client().await;
@@ -65,8 +56,7 @@ fn a_lock_that_is_held_or_was_used_meanwhile_is_not_idle() {
 
 #[test]
 fn a_host_whose_clock_is_ahead_does_not_remove_idle_locks_early() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let lock = world.client().await.fair_lock("a").unwrap();
         turn(&lock).await;
         let ahead = LockClient::builder(world.engine.client());
@@ -79,8 +69,7 @@ fn a_host_whose_clock_is_ahead_does_not_remove_idle_locks_early() {
 
 #[test]
 fn an_idle_semaphore_goes_after_its_retention_and_may_have_another_number_then() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let locks = world.client().await;
         let five = locks.semaphore("a", 5).unwrap();
         let permits = [
@@ -104,8 +93,7 @@ fn an_idle_semaphore_goes_after_its_retention_and_may_have_another_number_then()
 
 #[test]
 fn a_lock_that_only_those_have_who_came_beside_its_holder_is_not_idle() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let locks = world.client().await;
         let five = locks.semaphore("a", 5).unwrap();
         let first = five.acquire(RecordWait::NoWait).await.unwrap();
@@ -130,8 +118,7 @@ fn a_lock_that_only_those_have_who_came_beside_its_holder_is_not_idle() {
 
 #[test]
 fn data_stays_for_the_idle_retention_of_its_lock_and_goes_with_it() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let locks = world.client().await;
         let lock = locks.fair_lock("a").unwrap();
         let guard = lock.try_acquire().await.unwrap().unwrap();
@@ -155,13 +142,9 @@ fn data_stays_for_the_idle_retention_of_its_lock_and_goes_with_it() {
     });
 }
 
-// ---------------------------------------------------------------------------------------------------------------
-// Whole tables, again and again
-
 #[test]
 fn a_lock_that_cannot_be_read_does_not_stop_the_sweep_of_others() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let crashed = world.crashable().await;
         let (_a, _b) = (crashed.take("a").await, crashed.take("b").await);
         crashed.crash();
@@ -178,8 +161,7 @@ fn a_lock_that_cannot_be_read_does_not_stop_the_sweep_of_others() {
 
 #[test]
 fn locks_of_another_namespace_are_left_alone() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let crashed = world.crashable().await;
         let _guard = crashed.take("a").await;
         crashed.crash();
@@ -192,13 +174,9 @@ fn locks_of_another_namespace_are_left_alone() {
 }
 
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a caller's task, not the client's"
-)]
+#[expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 fn a_stream_of_sweeps_goes_on_after_a_failure_and_ends_with_its_client() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let crashed = world.crashable().await;
         let _guard = crashed.take("a").await;
         let sweeping = world.crashable().await;
@@ -223,8 +201,7 @@ fn a_stream_of_sweeps_goes_on_after_a_failure_and_ends_with_its_client() {
 
 #[test]
 fn sweeps_that_would_never_rest_or_of_a_client_that_is_shut_down_are_none() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let locks = world.client().await;
         let restless = locks.sweeps(Duration::ZERO);
         assert!(matches!(restless.map(drop), Err(Error::Invalid(_))));
@@ -238,8 +215,7 @@ fn sweeps_that_would_never_rest_or_of_a_client_that_is_shut_down_are_none() {
 
 #[test]
 fn sweeps_that_are_never_due_again_rest() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let network = Network::to(&world.engine);
         let locks = world.client_on(&network).await;
         let _sweeping = Sweeping::of(&locks, Duration::MAX);

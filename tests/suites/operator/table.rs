@@ -1,10 +1,4 @@
 //! The table is created as locks need it, and only by the call that is meant for it. A check finds whatever is wrong.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::time::Duration;
 
@@ -16,15 +10,11 @@ use fairlock::embedded::{Engine, Fault, Network, When};
 use fairlock::{
     Clock, Error, Finding, HeldLocks, LockClient, LockClientBuilder, RecordWait, Severity,
 };
+use fairlock_testkit::assert_is;
 use fairlock_testkit::datagram_network::Post;
 use fairlock_testkit::keyed_tables::create_table;
-use fairlock_testkit::lab::{Lab, acquire, waits};
+use fairlock_testkit::lab::{Lab, SECOND, acquire, waits};
 use fairlock_testkit::virtual_time;
-
-const SECOND: Duration = Duration::from_secs(1);
-
-// ---------------------------------------------------------------------------------------------------------------
-// Tables, and clients of them
 
 fn engine() -> Engine {
     let clock = Clock::of_tokio(Duration::from_secs(1_700_000_000));
@@ -54,6 +44,15 @@ fn denied(engine: &Engine, operation: &'static str) -> LockClient {
 
 async fn create(locks: &LockClient) {
     locks.create_table().await.unwrap();
+}
+
+/// Runs a test on an engine whose table a client has created.
+fn on_a_table(test: impl AsyncFnOnce(&Engine)) {
+    virtual_time(async {
+        let engine = engine();
+        create(&locks(&engine)).await;
+        test(&engine).await;
+    });
 }
 
 async fn findings(locks: &LockClient) -> Vec<Finding> {
@@ -91,30 +90,14 @@ async fn items(engine: &Engine) -> usize {
     scan.unwrap().items().len()
 }
 
-// ---------------------------------------------------------------------------------------------------------------
-// Creating
-
 #[test]
 fn a_created_table_is_fit_on_demand_and_deletes_what_is_past() {
-    virtual_time(async {
-        let engine = engine();
-        create(&locks(&engine)).await;
-        let table = description(&engine).await;
+    on_a_table(async |engine| {
+        let table = description(engine).await;
         let billing = table.billing_mode_summary().unwrap().billing_mode();
         assert_eq!(billing, Some(&BillingMode::PayPerRequest));
-        assert_eq!(ttl_attribute(&engine).await.as_deref(), Some("expires_at"));
-        assert_eq!(findings(&locks(&engine)).await, []);
-    });
-}
-
-#[test]
-fn a_created_table_serves_locks() {
-    virtual_time(async {
-        let engine = engine();
-        let locks = locks(&engine);
-        create(&locks).await;
-        let guard = locks.fair_lock("a").unwrap().try_acquire().await.unwrap();
-        guard.unwrap().release().await.unwrap();
+        assert_eq!(ttl_attribute(engine).await.as_deref(), Some("expires_at"));
+        assert_eq!(findings(&locks(engine)).await, []);
     });
 }
 
@@ -163,7 +146,7 @@ fn what_dynamodb_refuses_of_a_request_is_told() {
         let wrong =
             |request: CreateTableFluentBuilder| request.billing_mode(BillingMode::Provisioned);
         let refused = locks.create_table_with(wrong).await.unwrap_err();
-        assert!(matches!(refused, Error::Refused { .. }), "{refused}");
+        assert_is!(refused, Error::Refused { .. });
     });
 }
 
@@ -236,32 +219,26 @@ fn a_creation_whose_answer_is_lost_is_a_creation() {
     });
 }
 
+/// A silent endpoint has two seconds for each of four attempts, with pauses between them.
 #[test]
-fn too_much_at_once_is_waited_for_and_not_for_ever() {
-    virtual_time(async {
-        let engine = engine();
-        let busy = Fault::Refuse("LimitExceededException");
-        let locks = troubled(&engine, "CreateTable", busy);
-        let started = tokio::time::Instant::now();
-        let created = locks.create_table().await;
-        assert!(matches!(created, Err(Error::Unavailable { .. })));
-        let took = started.elapsed();
-        assert!(300 * SECOND <= took && took < 320 * SECOND, "{took:?}");
-    });
-}
-
-#[test]
-fn an_endpoint_that_says_nothing_shows_itself_within_four_time_outs() {
-    virtual_time(async {
-        let silent = Fault::Hang(When::Before);
-        let locks = troubled(&engine(), "DescribeTable", silent);
-        let started = tokio::time::Instant::now();
-        let created = locks.create_table().await;
-        assert!(matches!(created, Err(Error::Unavailable { .. })));
-        // Two seconds each, and the pauses between them.
-        let took = started.elapsed();
-        assert!(8 * SECOND <= took && took < 9 * SECOND, "{took:?}");
-    });
+fn too_much_at_once_is_waited_for_and_not_for_ever_and_a_silent_endpoint_for_four_time_outs() {
+    let busy = Fault::Refuse("LimitExceededException");
+    for (operation, fault, least, most) in [
+        ("CreateTable", busy, 300, 320),
+        ("DescribeTable", Fault::Hang(When::Before), 8, 9),
+    ] {
+        virtual_time(async {
+            let locks = troubled(&engine(), operation, fault);
+            let started = tokio::time::Instant::now();
+            let created = locks.create_table().await;
+            assert!(matches!(created, Err(Error::Unavailable { .. })));
+            let took = started.elapsed();
+            assert!(
+                least * SECOND <= took && took < most * SECOND,
+                "{operation}: {took:?}"
+            );
+        });
+    }
 }
 
 #[test]
@@ -272,7 +249,7 @@ fn a_creation_that_is_denied_says_so_at_once() {
                 .create_table()
                 .await
                 .unwrap_err();
-            assert!(matches!(created, Error::Refused { .. }), "{created}");
+            assert_is!(created, Error::Refused { .. });
             assert!(created.to_string().contains("AccessDenied"), "{created}");
         }
     });
@@ -317,28 +294,15 @@ fn another_table_is_refused_with_what_it_is_and_what_it_must_be() {
 }
 
 #[test]
-fn ttl_that_was_off_is_switched_on() {
-    virtual_time(async {
-        let engine = engine();
-        create(&locks(&engine)).await;
-        set_ttl(&engine, "expires_at", false).await;
-        create(&locks(&engine)).await;
-        assert_eq!(ttl_attribute(&engine).await.as_deref(), Some("expires_at"));
-    });
-}
-
-#[test]
 fn ttl_by_another_attribute_is_not_taken_away() {
-    virtual_time(async {
-        let engine = engine();
-        create(&locks(&engine)).await;
-        set_ttl(&engine, "expires_at", false).await;
-        set_ttl(&engine, "other", true).await;
-        let created = locks(&engine).create_table().await;
+    on_a_table(async |engine| {
+        set_ttl(engine, "expires_at", false).await;
+        set_ttl(engine, "other", true).await;
+        let created = locks(engine).create_table().await;
         let (found, needed) = ("other".to_owned(), "expires_at".to_owned());
         let other = Finding::OtherTtl { found, needed };
         assert_eq!(*reason(&created.unwrap_err()), other);
-        assert_eq!(findings(&locks(&engine)).await, [other]);
+        assert_eq!(findings(&locks(engine)).await, [other]);
     });
 }
 
@@ -368,9 +332,6 @@ fn a_client_that_was_shut_down_neither_creates_nor_checks() {
     });
 }
 
-// ---------------------------------------------------------------------------------------------------------------
-// Checking
-
 #[test]
 fn a_missing_table_is_the_one_finding_and_names_the_call_that_makes_it() {
     virtual_time(async {
@@ -388,22 +349,8 @@ fn a_missing_table_is_the_one_finding_and_names_the_call_that_makes_it() {
 }
 
 #[test]
-fn ttl_that_is_off_is_a_warning() {
-    virtual_time(async {
-        let engine = engine();
-        create(&locks(&engine)).await;
-        set_ttl(&engine, "expires_at", false).await;
-        let report = locks(&engine).check_table().await.unwrap();
-        assert_eq!(report.findings, [Finding::NoTtl]);
-        assert!(report.is_usable());
-    });
-}
-
-#[test]
 fn each_permission_that_is_missing_is_found_and_is_the_only_finding() {
-    virtual_time(async {
-        let engine = engine();
-        create(&locks(&engine)).await;
+    on_a_table(async |engine| {
         let operations = [
             ("GetItem", Severity::Fatal),
             ("Query", Severity::Fatal),
@@ -416,14 +363,11 @@ fn each_permission_that_is_missing_is_found_and_is_the_only_finding() {
             ("DescribeTimeToLive", Severity::Note),
         ];
         for (name, severity) in operations {
-            let report = denied(&engine, name).check_table().await.unwrap();
+            let report = denied(engine, name).check_table().await.unwrap();
             let [finding] = &report.findings[..] else {
                 panic!("{name}: {report}")
             };
-            assert!(
-                matches!(finding, Finding::Denied { operation, .. } if *operation == name),
-                "{finding}"
-            );
+            assert_is!(finding, Finding::Denied { operation, .. } if *operation == name);
             assert_eq!(finding.severity(), severity, "{finding}");
             assert_eq!(report.is_usable(), severity < Severity::Fatal);
             let tried = operations.map(|(tried, _)| tried);
@@ -436,10 +380,8 @@ fn each_permission_that_is_missing_is_found_and_is_the_only_finding() {
 
 #[test]
 fn findings_are_told_the_gravest_first_and_one_a_line() {
-    virtual_time(async {
-        let engine = engine();
-        create(&locks(&engine)).await;
-        let network = Network::to(&engine).script(|request| {
+    on_a_table(async |engine| {
+        let network = Network::to(engine).script(|request| {
             let denied = ["Scan", "BatchWriteItem", "UpdateItem", "DescribeTable"];
             let denied = denied.contains(&request.operation());
             denied.then_some(Fault::Refuse("AccessDeniedException"))
@@ -496,41 +438,13 @@ fn a_lock_of_which_only_some_places_can_be_notified_is_a_note() {
 }
 
 #[test]
-fn a_lock_of_which_no_place_can_be_notified_is_as_it_should_be() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        lab.switch_ttl_on().await;
-        let hosts = lab.hosts_with_slots(2, 4);
-        let guard = acquire(&hosts[0]).await;
-        let waiting = waits(&lab, &hosts[1]).await;
-        let report = hosts[1].locks.check_table().await.unwrap();
-        assert_eq!(report.findings, []);
-        drop((guard, waiting));
-    });
-}
-
-#[test]
-fn answers_without_a_date_are_found() {
-    virtual_time(async {
-        let engine = engine().without_date();
-        create(&locks(&engine)).await;
-        assert_eq!(
-            findings(&locks(&engine)).await,
-            [Finding::MissingDateHeader]
-        );
-    });
-}
-
-#[test]
 fn a_check_that_gets_no_answer_or_has_no_credentials_is_an_error() {
-    virtual_time(async {
-        let engine = engine();
-        create(&locks(&engine)).await;
-        let cut_off = troubled(&engine, "Query", Fault::Lose(When::Before));
+    on_a_table(async |engine| {
+        let cut_off = troubled(engine, "Query", Fault::Lose(When::Before));
         let checked = cut_off.check_table().await;
         assert!(matches!(checked, Err(Error::Unavailable { .. })));
         let unknown = Fault::Refuse("UnrecognizedClientException");
-        let stranger = troubled(&engine, "DescribeTable", unknown);
+        let stranger = troubled(engine, "DescribeTable", unknown);
         let checked = stranger.check_table().await.unwrap_err();
         assert!(matches!(checked, Error::Unavailable { .. }));
         assert!(checked.to_string().contains("no valid credentials"));

@@ -1,10 +1,5 @@
 //! Candidates of one lock. At most one leads. A leader that loses, returns or is stopped makes room for the next, and each candidate learns
 //! what becomes of it.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::future::pending;
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -14,19 +9,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fairlock::embedded::{Fault, Faults, Latency, When};
+use fairlock::embedded::{Fault, Faults, When};
 use fairlock::{
     Candidate, Error, HeldLocks, LeadershipEvent, LockGuard, LossReason, OutageKind, Ticket,
 };
+use fairlock_testkit::assert_is;
 use fairlock_testkit::child_process::example;
-use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, away, cut_off, in_lab, waits};
 use fairlock_testkit::{real_time, virtual_time};
 use futures::{FutureExt, poll};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-const SECOND: Duration = Duration::from_secs(1);
 /// The default lease without its margin.
 const BELIEVED: Duration = Duration::from_millis(29_400);
 
@@ -34,12 +29,14 @@ const BELIEVED: Duration = Duration::from_millis(29_400);
 #[derive(Clone, Default)]
 struct News(Arc<Mutex<Vec<Told>>>);
 
+type Led = Result<Option<()>, Error>;
+
 /// The candidate, the event, and the ticket of its term.
 type Told = (&'static str, String, Option<Ticket>);
 
 impl News {
     fn candidate(&self, host: &Host, who: &'static str) -> Candidate {
-        self.observing(host.locks.fair_lock("a").unwrap().candidate(), who)
+        self.observing(host.lock().candidate(), who)
     }
 
     fn observing(&self, candidate: Candidate, who: &'static str) -> Candidate {
@@ -48,6 +45,14 @@ impl News {
             let (what, ticket) = words(told);
             news.lock().unwrap().push((who, what, ticket));
         })
+    }
+
+    /// A candidate stands for election in a task of its own.
+    async fn leads(&self, lab: &Lab, host: &Host, who: &'static str) -> JoinSet<Led> {
+        let mut leading = JoinSet::new();
+        leading.spawn(self.candidate(host, who).lead(for_ever));
+        lab.settle().await;
+        leading
     }
 
     /// The events since the last call.
@@ -63,6 +68,11 @@ impl News {
         let began = news.iter().filter(|(_, what, _)| what == "began");
         began.filter_map(|(_, _, ticket)| *ticket).collect()
     }
+}
+
+/// Runs a test with candidates in as many clients as it names.
+fn elects<const N: usize>(test: impl AsyncFnOnce(&Lab, News, [Host; N])) {
+    in_lab(async |lab, hosts| test(lab, News::default(), hosts).await);
 }
 
 fn words(told: &LeadershipEvent) -> (String, Option<Ticket>) {
@@ -105,9 +115,7 @@ async fn for_ever(_: &LockGuard) -> ControlFlow<()> {
 
 #[test]
 fn candidates_whose_work_gives_way_lead_by_turns_under_growing_tickets() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b, news) = (lab.host(), lab.host(), News::default());
+    elects(async |lab, news, [a, b]| {
         let term = |mut terms: u32| {
             async move |_: &LockGuard| {
                 sleep(SECOND).await;
@@ -131,11 +139,9 @@ fn candidates_whose_work_gives_way_lead_by_turns_under_growing_tickets() {
 /// Two thirds of the lease after the last renewal that was answered, and a third before the lock is lost.
 #[test]
 fn a_candidate_that_resigns_in_danger_stops_before_the_lock_is_lost() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b, news) = (lab.host(), lab.host(), News::default());
-        let lock = a.locks.fair_lock("a").unwrap();
-        let first = news.observing(lock.candidate().resigns_in_danger(), "a");
+    elects(async |lab, news, [a, b]| {
+        let first = news.observing(a.lock().candidate().resigns_in_danger(), "a");
+        let resigns = first.resignation();
         let dropped = Arc::new(Mutex::new(None));
         let noted = Arc::clone(&dropped);
         let first = first.lead(async |_: &LockGuard| -> ControlFlow<()> {
@@ -173,10 +179,37 @@ fn a_candidate_that_resigns_in_danger_stops_before_the_lock_is_lost() {
 }
 
 #[test]
+fn a_candidate_that_heeds_requests_gives_way_when_it_is_asked() {
+    elects(async |lab, news, [a, b]| {
+        let heeds = news.observing(a.lock().candidate().resigns_when_asked(), "a");
+        let not = news.candidate(&b, "b");
+        let second = async {
+            lab.settle().await;
+            not.lead(for_ever).await
+        };
+        let others = async {
+            lab.wait(5 * SECOND).await;
+            assert_eq!(news.heard(), ["a began"]);
+            assert_eq!(b.locks.ask_to_yield("a", "soon").await.unwrap(), 1);
+            lab.wait(30 * SECOND).await;
+            assert_eq!(news.heard(), ["a ended", "b began"]);
+            // The other candidate goes on.
+            assert_eq!(a.locks.ask_to_yield("a", "soon").await.unwrap(), 1);
+            lab.wait(30 * SECOND).await;
+            assert_eq!(news.heard(), [""; 0]);
+        };
+        tokio::select! {
+            biased;
+            led = heeds.lead(for_ever) => panic!("{led:?}"),
+            led = second => panic!("{led:?}"),
+            () = others => {}
+        }
+    });
+}
+
+#[test]
 fn work_that_is_done_ends_all_and_its_value_is_returned_with_the_lock_released() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, news) = (lab.host(), News::default());
+    elects(async |lab, news, [host]| {
         let led = news.candidate(&host, "a");
         let led = led.lead(async |guard| Break((guard.name().to_owned(), guard.ticket())));
         let (name, ticket) = led.await.unwrap().unwrap();
@@ -189,9 +222,7 @@ fn work_that_is_done_ends_all_and_its_value_is_returned_with_the_lock_released()
 
 #[test]
 fn who_is_cut_off_stops_before_the_next_leads_and_stands_again_when_it_can() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b, news) = (lab.host(), lab.host(), News::default());
+    elects(async |lab, news, [a, b]| {
         let (first, second) = (news.candidate(&a, "a"), news.candidate(&b, "b"));
         let resigns = Arc::new(Notify::new());
         let told = Arc::clone(&resigns);
@@ -232,9 +263,7 @@ fn who_is_cut_off_stops_before_the_next_leads_and_stands_again_when_it_can() {
 
 #[test]
 fn who_resigns_makes_room_for_those_in_queue_and_stands_behind_them() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b, news) = (lab.host(), lab.host(), News::default());
+    elects(async |lab, news, [a, b]| {
         let candidate = news.candidate(&a, "a");
         let resigns = Arc::new(Notify::new());
         let told = Arc::clone(&resigns);
@@ -245,8 +274,8 @@ fn who_resigns_makes_room_for_those_in_queue_and_stands_behind_them() {
         let mut leading = JoinSet::new();
         leading.spawn(candidate.lead(work));
         lab.settle().await;
-        let waiting = waits(&lab, &b).await;
-        resigns.notify_waiters();
+        let waiting = waits(lab, &b).await;
+        resignation.resign();
         let guard = waiting.await.unwrap();
         lab.settle().await;
         guard.release().await.unwrap();
@@ -259,41 +288,79 @@ fn who_resigns_makes_room_for_those_in_queue_and_stands_behind_them() {
     });
 }
 
-/// Runs a candidate on a network of 5 ms for ten seconds. Returns how many terms it led, and how many requests they took.
-fn led_for_ten_seconds(lasting: Duration) -> (usize, u64) {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, news) = (lab.host(), News::default());
-        host.network.set_faults(Faults {
-            round_trip: Latency::Constant(SECOND / 200),
-            ..Faults::default()
+#[test]
+fn who_is_told_that_it_leads_may_resign_at_once() {
+    in_lab(async |lab, []| {
+        let (host, begun) = (lab.host(), Arc::new(Mutex::new(0)));
+        let candidate = host.lock().candidate();
+        let (resignation, count) = (candidate.resignation(), begun.clone());
+        let candidate = candidate.observed(move |news| {
+            if let LeadershipEvent::Began { .. } = news {
+                let mut begun = count.lock().unwrap();
+                *begun += 1;
+                if *begun == 1 {
+                    resignation.resign();
+                }
+            }
         });
-        let candidate = news.candidate(&host, "a").until(sleep(10 * SECOND));
-        let work = async |_: &LockGuard| {
-            sleep(lasting).await;
-            ControlFlow::<()>::Continue(())
-        };
-        assert_eq!(candidate.lead(work).await.unwrap(), None);
-        (news.terms().len(), host.network.counts().requests())
-    })
+        let (stop, stopped) = oneshot::channel();
+        let candidate = candidate.until(async { stopped.await.unwrap() });
+        let mut leading = JoinSet::new();
+        leading.spawn(candidate.lead(for_ever));
+        lab.settle().await;
+        assert_eq!(*begun.lock().unwrap(), 2);
+        stop.send(()).unwrap();
+        assert_eq!(leading.join_next().await.unwrap().unwrap().unwrap(), None);
+    });
 }
 
 #[test]
-fn work_that_returns_at_once_is_begun_ever_more_rarely_and_work_that_lasts_at_once_again() {
-    let (terms, requests) = led_for_ten_seconds(Duration::ZERO);
-    assert!(
-        (8..20).contains(&terms) && requests < 60,
-        "{terms}, {requests}"
-    );
-    let (terms, _) = led_for_ten_seconds(SECOND / 10);
-    assert!(terms > 80, "{terms}");
+fn a_resignation_between_the_grant_and_the_next_poll_ends_the_term_before_its_work_begins() {
+    elects(async |lab, news, [host, other]| {
+        let guard = acquire(&other).await;
+        let candidate = news.candidate(&host, "a");
+        let resignation = candidate.resignation();
+        let worked = Arc::new(Mutex::new(0));
+        let count = worked.clone();
+        let work = async move |_: &LockGuard| {
+            *count.lock().unwrap() += 1;
+            pending::<ControlFlow<()>>().await
+        };
+        let mut leading = pin!(candidate.lead(work));
+        assert!(poll!(&mut leading).is_pending());
+        lab.settle().await;
+        // While it waits, it cannot resign.
+        resignation.resign();
+        lab.settle().await;
+        guard.release().await.unwrap();
+        lab.settle().await;
+        // By now every client can see that it holds the lock.
+        let state = other.inspect().await;
+        assert_eq!(state.holder.unwrap().owner, "host-0");
+        resignation.resign();
+        let waiting = waits(lab, &other).await;
+        // Each of its steps needs another poll.
+        for _ in 0..3 {
+            assert!(poll!(&mut leading).is_pending());
+            lab.settle().await;
+        }
+        let next = waiting.await.unwrap();
+        assert_eq!(news.heard(), ["a began", "a ended"]);
+        assert_eq!(*worked.lock().unwrap(), 0);
+        // It joins the queue again, and the new term is not the one that it resigned from.
+        next.release().await.unwrap();
+        for _ in 0..3 {
+            assert!(poll!(&mut leading).is_pending());
+            lab.settle().await;
+        }
+        assert_eq!(news.heard(), ["a began"]);
+        assert_eq!(*worked.lock().unwrap(), 1);
+    });
 }
 
 #[test]
 fn a_term_that_lasts_ends_the_growth_of_the_pauses_and_a_candidate_can_be_stopped_in_one() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, news) = (lab.host(), News::default());
+    elects(async |_, news, [host]| {
         let begun = Arc::new(Mutex::new(Vec::new()));
         let times = begun.clone();
         let candidate = news.candidate(&host, "a").until(sleep(60 * SECOND));
@@ -325,22 +392,17 @@ fn a_term_that_lasts_ends_the_growth_of_the_pauses_and_a_candidate_can_be_stoppe
 
 #[test]
 fn who_is_stopped_returns_with_the_lock_released_or_the_queue_left() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b, news) = (lab.host(), lab.host(), News::default());
+    elects(async |lab, news, [a, b]| {
         let leads = news.candidate(&a, "a").until(sleep(20 * SECOND));
         let waits = news.candidate(&b, "b").until(sleep(10 * SECOND));
         let mut leading = JoinSet::new();
         leading.spawn(leads.lead(for_ever));
         lab.settle().await;
-        a.network.set_faults(Faults {
-            round_trip: Latency::Constant(SECOND / 10),
-            ..Faults::default()
-        });
+        a.network.set_faults(away(SECOND / 10));
         assert_eq!(waits.lead(for_ever).await.unwrap(), None);
         assert_eq!(leading.join_next().await.unwrap().unwrap().unwrap(), None);
         // Nothing of the release is left to background tasks, which the end of the process would cut short.
-        let lock = b.locks.fair_lock("a").unwrap();
+        let lock = b.lock();
         assert!(lock.try_acquire().await.unwrap().is_some());
         assert_eq!(news.heard(), ["a began", "a ended"]);
         lab.settle().await;
@@ -352,7 +414,7 @@ fn who_is_stopped_returns_with_the_lock_released_or_the_queue_left() {
 fn who_is_stopped_beforehand_sends_nothing() {
     virtual_time(async {
         let host = Lab::new().await.host();
-        let candidate = host.locks.fair_lock("a").unwrap().candidate();
+        let candidate = host.lock().candidate();
         let candidate = candidate.until(async {});
         assert_eq!(candidate.lead(for_ever).await.unwrap(), None);
         assert_eq!(host.network.counts().requests(), 0);
@@ -361,8 +423,7 @@ fn who_is_stopped_beforehand_sends_nothing() {
 
 #[test]
 fn pauses_grow_while_outages_end_the_waits_of_candidates_and_differ_between_them() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let paused: [Arc<Mutex<Vec<Duration>>>; 2] = Default::default();
         let mut leading = JoinSet::new();
         let host =
@@ -370,13 +431,10 @@ fn pauses_grow_while_outages_end_the_waits_of_candidates_and_differ_between_them
         let hosts = [host(), host()];
         for (host, paused) in hosts.iter().zip(&paused) {
             host.network.set_faults(cut_off());
-            let (candidate, paused) = (
-                host.locks.fair_lock("a").unwrap().candidate(),
-                paused.clone(),
-            );
+            let (candidate, paused) = (host.lock().candidate(), paused.clone());
             let candidate = candidate.observed(move |news| {
                 if let LeadershipEvent::Unavailable { error, pause } = news {
-                    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+                    assert_is!(error, Error::Unavailable { .. });
                     paused.lock().unwrap().push(*pause);
                 }
             });
@@ -393,8 +451,7 @@ fn pauses_grow_while_outages_end_the_waits_of_candidates_and_differ_between_them
         }
         hosts[0].network.set_faults(Faults::default());
         lab.wait(60 * SECOND).await;
-        let lock = lab.host().locks.fair_lock("a").unwrap();
-        assert!(lock.try_acquire().await.unwrap().is_none(), "it leads");
+        assert!(lab.host().try_acquire().await.is_none(), "it leads");
     });
 }
 
@@ -405,15 +462,11 @@ fn a_candidate_keeps_its_place_through_an_outage_of_minutes_and_of_one_closed_co
         (Fault::Refuse("ExpiredTokenException"), 600 * SECOND),
         (Fault::Close(When::After), Duration::ZERO),
     ] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (a, b, news) = (lab.host(), lab.host(), News::default());
+        elects(async |lab, news, [a, b]| {
             let guard = acquire(&a).await;
-            let mut leading = JoinSet::new();
-            leading.spawn(news.candidate(&b, "b").lead(for_ever));
-            lab.settle().await;
+            let _leading = news.leads(lab, &b, "b").await;
             let (since, once) = (Instant::now(), AtomicBool::new(true));
-            let _ = b.network.clone().script(move |_| {
+            b.script(move |_| {
                 let is_out = once.swap(false, Ordering::SeqCst) || since.elapsed() < span;
                 is_out.then(|| fault.clone())
             });
@@ -429,12 +482,11 @@ fn a_candidate_keeps_its_place_through_an_outage_of_minutes_and_of_one_closed_co
 
 #[test]
 fn a_candidate_is_told_when_another_trouble_keeps_it() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let (host, kinds) = (lab.host(), Arc::new(Mutex::new(Vec::new())));
         let _guard = acquire(&lab.host()).await;
         let noted = Arc::clone(&kinds);
-        let candidate = host.locks.fair_lock("a").unwrap().candidate();
+        let candidate = host.lock().candidate();
         let candidate = candidate.observed(move |told| {
             noted.lock().unwrap().push(match told {
                 LeadershipEvent::OutageBegan { outage } => Some(outage.kind),
@@ -445,7 +497,7 @@ fn a_candidate_is_told_when_another_trouble_keeps_it() {
         leading.spawn(candidate.lead(for_ever));
         lab.settle().await;
         for fault in [Some(Fault::Throttle), Some(Fault::Lose(When::Before)), None] {
-            let _ = host.network.clone().script(move |_| fault.clone());
+            host.script(move |_| fault.clone());
             lab.wait(30 * SECOND).await;
         }
         let (busy, out) = (OutageKind::Throttled, OutageKind::Unreachable);
@@ -455,12 +507,10 @@ fn a_candidate_is_told_when_another_trouble_keeps_it() {
 
 #[test]
 fn a_queue_that_is_too_long_is_waited_for_until_it_is_not() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b, c, news) = (lab.host(), lab.host(), lab.host(), News::default());
+    elects(async |lab, news, [a, b, c]| {
         let one = acquire(&b).await;
-        let two = waits(&lab, &c).await;
-        let bounded = a.locks.fair_lock("a").unwrap().max_waiters(1);
+        let two = waits(lab, &c).await;
+        let bounded = a.lock().max_waiters(1);
         let mut leading = JoinSet::new();
         leading.spawn(news.observing(bounded.candidate(), "a").lead(for_ever));
         lab.wait(60 * SECOND).await;
@@ -480,13 +530,11 @@ fn a_queue_that_is_too_long_is_waited_for_until_it_is_not() {
 
 #[test]
 fn what_another_try_would_not_mend_ends_the_candidate() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, news) = (lab.host(), News::default());
+    elects(async |_, news, [host]| {
         let denied = Fault::Refuse("AccessDeniedException");
-        let _ = host.network.clone().script(move |_| Some(denied.clone()));
+        host.script(move |_| Some(denied.clone()));
         let refused = news.candidate(&host, "a").lead(for_ever).await.unwrap_err();
-        assert!(matches!(refused, Error::Refused { .. }), "{refused}");
+        assert_is!(refused, Error::Refused { .. });
         // A policy that was just attached might not hold yet.
         assert_eq!(news.heard(), ["a out of reach"]);
     });
@@ -494,9 +542,7 @@ fn what_another_try_would_not_mend_ends_the_candidate() {
 
 #[test]
 fn a_shutdown_ends_who_leads_and_who_waits() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b, news) = (lab.host(), lab.host(), News::default());
+    elects(async |lab, news, [a, b]| {
         let mut leading = JoinSet::new();
         for (host, who) in [(&a, "a"), (&b, "b")] {
             leading.spawn(news.candidate(host, who).lead(for_ever));
@@ -515,9 +561,7 @@ fn a_shutdown_ends_who_leads_and_who_waits() {
 
 #[test]
 fn a_release_that_fails_is_told_and_takes_nothing_from_what_the_work_returned() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, news) = (lab.host(), News::default());
+    elects(async |_, news, [host]| {
         let led = news.candidate(&host, "a").lead(async |_| {
             host.network.set_faults(cut_off());
             Break(42)
@@ -529,9 +573,7 @@ fn a_release_that_fails_is_told_and_takes_nothing_from_what_the_work_returned() 
 
 #[test]
 fn work_that_was_done_after_its_term_was_lost_does_not_count() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, news) = (lab.host(), News::default());
+    elects(async |_, news, [host]| {
         let (done, mut results) = mpsc::unbounded_channel();
         let led = news.candidate(&host, "a");
         let mut led = pin!(led.lead(async |_| Break(results.recv().await)));
@@ -552,14 +594,9 @@ fn work_that_was_done_after_its_term_was_lost_does_not_count() {
 
 #[test]
 fn who_is_dropped_or_panics_leaves_the_lock_free() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, news) = (lab.host(), News::default());
-        tokio::select! {
-            biased;
-            _ = news.candidate(&host, "a").lead(for_ever) => panic!("it ended"),
-            () = sleep(SECOND) => {}
-        }
+    elects(async |lab, news, [host]| {
+        lab.drops(SECOND, news.candidate(&host, "a").lead(for_ever))
+            .await;
         assert!(lab.is_free("a").await);
         let led = news.candidate(&host, "a");
         let led = led.lead::<()>(async |_| panic_any("the work's own"));

@@ -1,8 +1,4 @@
 //! Many waiters in few clients: the lock is granted in the order of the tickets.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::mem::take;
 use std::sync::Mutex;
@@ -10,16 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use fairlock::embedded::{Fault, Faults, Gate, Latency, When};
+use fairlock::embedded::{Faults, Latency, When};
 use fairlock::{Error, FairLock, LockGuard, RecordWait, Ticket};
-use fairlock_testkit::lab::{Host, Lab, acquire, waits};
-use fairlock_testkit::verbs::meets;
+use fairlock_testkit::lab::{
+    Host, Lab, MS, SECOND, acquire, all_wait, away, have_turns, in_lab, in_slots, silent, waits,
+};
 use fairlock_testkit::virtual_time;
 use futures::future::join_all;
 use tokio::time::Instant;
 
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The callers that held the lock, in this order.
@@ -72,28 +67,11 @@ fn four_hosts(lab: &Lab) -> [Host; 4] {
     hosts
 }
 
-#[test]
-fn thirty_two_waiters_in_four_clients_are_granted_in_the_order_of_their_tickets() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (hosts, visits) = (four_hosts(&lab), Visits::default());
-        let guard = acquire(&hosts[0]).await;
-        let locks = hosts.each_ref().map(|host| host.locks.fair_lock("a"));
-        let locks = locks.map(Result::unwrap);
-        let waiters = (0..32).map(|n| visits.visit(&lab, n, &locks[n % 4]));
-        let granted = visits.run(&lab, waiters, (guard, SECOND)).await;
-        assert_eq!(granted.len(), 32);
-        assert!(granted.is_sorted_by(|a, b| a.1 < b.1), "{granted:?}");
-    });
-}
-
 /// A client gains nothing from what the answer to its own release showed. That answer shows that a ticket must be drawn; the newcomer
 /// learns the same from a refused request.
 #[test]
 fn whoever_has_just_had_the_lock_does_not_pass_one_who_asked_before_it() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = lab.hosts_with_slots(5, 1);
+    in_slots(1, async |lab, hosts: [Host; 5]| {
         let constant = Latency::Constant(100 * MS);
         for host in &hosts {
             host.network.set_faults(Faults {
@@ -105,10 +83,7 @@ fn whoever_has_just_had_the_lock_does_not_pass_one_who_asked_before_it() {
             panic!("five");
         };
         let guard = acquire(last).await;
-        let mut waiting = Vec::new();
-        for host in queue {
-            waiting.push(waits(&lab, host).await);
-        }
+        let waiting = all_wait(lab, queue).await;
         guard.release().await.unwrap();
         let ticket = async |host: &Host| {
             let guard = acquire(host).await;
@@ -121,9 +96,7 @@ fn whoever_has_just_had_the_lock_does_not_pass_one_who_asked_before_it() {
             ticket(last).await
         };
         let others = async {
-            for one in waiting {
-                one.await.unwrap().release().await.unwrap();
-            }
+            have_turns(waiting).await;
         };
         let (earlier, later, ()) = tokio::join!(ticket(newcomer), again, others);
         assert!(earlier < later, "{earlier} {later}");
@@ -133,15 +106,12 @@ fn whoever_has_just_had_the_lock_does_not_pass_one_who_asked_before_it() {
 /// A process one tenth of a second away from the table.
 fn far_away(lab: &Lab) -> Host {
     let host = lab.host();
-    host.network.set_faults(Faults {
-        round_trip: Latency::Constant(100 * MS),
-        ..Faults::default()
-    });
+    host.network.set_faults(away(100 * MS));
     host
 }
 
 /// How many entries stand in the slots.
-async fn in_slots(lab: &Lab) -> usize {
+async fn slots_taken(lab: &Lab) -> usize {
     let key = |text: &str| AttributeValue::S(text.into());
     let client = lab.engine.client();
     let get = client.get_item().table_name("locks");
@@ -158,10 +128,7 @@ fn thirty_three_who_come_within_one_round_trip_have_their_tickets_by_one_write_e
         acquire(&lab.host()).await.release().await.unwrap();
         let hosts: Vec<_> = (0..33).map(|_| far_away(&lab)).collect();
         let visits = Visits::default();
-        let locks: Vec<_> = hosts
-            .iter()
-            .map(|host| host.locks.fair_lock("a").unwrap())
-            .collect();
+        let locks: Vec<_> = hosts.iter().map(|host| host.lock()).collect();
         let (lab, visits, locks) = (&lab, &visits, &locks);
         let waiters = (0..33).map(|n| async move {
             lab.wait(n as u32 * 2 * MS).await;
@@ -172,7 +139,7 @@ fn thirty_three_who_come_within_one_round_trip_have_their_tickets_by_one_write_e
             // The first has the lock, and has sent its release.
             let waiting = hosts.iter().skip(1);
             let writes = waiting.map(|host| host.network.counts().writes());
-            (in_slots(lab).await, writes.max())
+            (slots_taken(lab).await, writes.max())
         };
         let (seen, _) = tokio::join!(seen, join_all(waiters));
         assert_eq!(seen, (33, Some(1)));
@@ -184,17 +151,14 @@ fn thirty_three_who_come_within_one_round_trip_have_their_tickets_by_one_write_e
 /// Their first requests are refused: one that shares finds no permit left, and one that bounds the queue has not seen it.
 #[test]
 fn callers_whose_first_requests_ask_for_less_than_a_slot_take_one_of_many_too() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let guard = acquire(&lab.host()).await;
         let mut waiting = Vec::new();
         for _ in 0..12 {
-            waiting.push(waits(&lab, &lab.host()).await);
+            waiting.push(waits(lab, &lab.host()).await);
         }
         let hosts = [lab.host(), lab.host()];
-        let [reader, bounded] = hosts
-            .each_ref()
-            .map(|host| host.locks.fair_lock("a").unwrap());
+        let [reader, bounded] = hosts.each_ref().map(|host| host.lock());
         let reads = async {
             let guard = reader.acquire_shared(RecordWait::Infinite).await;
             guard.unwrap().release().await.unwrap();
@@ -207,11 +171,9 @@ fn callers_whose_first_requests_ask_for_less_than_a_slot_take_one_of_many_too() 
         let seen = async {
             lab.settle().await;
             let items = lab.items("a").await;
-            assert_eq!((items.len(), in_slots(&lab).await), (1, 15));
+            assert_eq!((items.len(), slots_taken(lab).await), (1, 15));
             guard.release().await.unwrap();
-            for one in waiting {
-                one.await.unwrap().release().await.unwrap();
-            }
+            have_turns(waiting).await;
         };
         tokio::join!(reads, writes, seen);
     });
@@ -228,7 +190,7 @@ fn a_queue_that_lasts_keeps_its_lock_item_small() {
             for turn in 0..4 {
                 let guard = acquire(host).await;
                 if turn > 0 {
-                    most.fetch_max(in_slots(lab).await, Ordering::Relaxed);
+                    most.fetch_max(slots_taken(lab).await, Ordering::Relaxed);
                 }
                 lab.wait(10 * MS).await;
                 guard.release().await.unwrap();
@@ -236,7 +198,7 @@ fn a_queue_that_lasts_keeps_its_lock_item_small() {
         });
         let burst = async {
             lab.wait(5 * MS).await;
-            in_slots(lab).await
+            slots_taken(lab).await
         };
         let (burst, _) = tokio::join!(burst, join_all(work));
         assert_eq!((burst, most.load(Ordering::Relaxed)), (24, 9));
@@ -265,13 +227,12 @@ fn thirty_two_waiters_who_came_one_after_the_other_are_granted_as_they_came() {
 #[test]
 fn six_hundred_who_ask_one_client_at_once_wait_in_the_queue_together_and_are_granted_in_this_order()
 {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let (host, visits) = (lab.host(), Visits::default());
         let guard = acquire(&host).await;
-        let lock = host.locks.fair_lock("a").unwrap();
-        let waiters = (0..600).map(|n| visits.visit(&lab, n, &lock));
-        let granted = visits.run(&lab, waiters, (guard, SECOND)).await;
+        let lock = host.lock();
+        let waiters = (0..600).map(|n| visits.visit(lab, n, &lock));
+        let granted = visits.run(lab, waiters, (guard, SECOND)).await;
         assert_eq!(granted.len(), 600);
         assert!(granted.is_sorted(), "{granted:?}");
         // One place for the first call, and one for all others, plus renewals in the six seconds of their turns.
@@ -282,10 +243,9 @@ fn six_hundred_who_ask_one_client_at_once_wait_in_the_queue_together_and_are_gra
 
 #[test]
 fn two_hundred_who_ask_a_client_that_is_cut_off_learn_of_it_hardly_later_than_one() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let lone = refused(&lab, 1).await;
-        let many = refused(&lab, 200).await;
+    in_lab(async |lab, []| {
+        let lone = refused(lab, 1).await;
+        let many = refused(lab, 200).await;
         assert!(
             many < 2 * lone + REQUEST_TIMEOUT,
             "{many:?}, alone {lone:?}"
@@ -299,11 +259,8 @@ async fn refused(lab: &Lab, callers: usize) -> Duration {
         let builder = builder.request_timeout(REQUEST_TIMEOUT);
         builder.testing(|it| it.outage_timeout = Some(4 * REQUEST_TIMEOUT))
     });
-    host.network.set_faults(Faults {
-        hangs_before: 1.0,
-        ..Faults::default()
-    });
-    let (lock, asked) = (host.locks.fair_lock("a").unwrap(), Instant::now());
+    host.network.set_faults(silent());
+    let (lock, asked) = (host.lock(), Instant::now());
     let refused = (0..callers).map(|_| lock.acquire(RecordWait::Infinite));
     for refused in join_all(refused).await {
         assert!(matches!(refused, Err(Error::Unavailable { .. })));
@@ -312,39 +269,10 @@ async fn refused(lab: &Lab, callers: usize) -> Duration {
 }
 
 #[test]
-fn who_joins_within_the_grace_is_not_passed_by_those_who_wait_behind() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = lab.hosts_with_slots(3, 1);
-        let guard = acquire(&hosts[0]).await;
-        let successor = waits(&lab, &hosts[1]).await;
-        // It draws, and its row is under way for less than the join timeout. Meanwhile another waiter joins and polls.
-        let gate = Gate::closed();
-        let held = Fault::Hold(When::Before, gate.clone());
-        meets(&hosts[1].network, "join", usize::MAX, held);
-        let first = waits(&lab, &hosts[1]).await;
-        let second = waits(&lab, &hosts[2]).await;
-        guard.release().await.unwrap();
-        successor.await.unwrap().release().await.unwrap();
-        lab.wait(2 * SECOND).await;
-        assert!(!second.is_finished());
-        gate.open();
-        let guard = first.await.unwrap();
-        let ticket = guard.ticket();
-        guard.release().await.unwrap();
-        assert!(second.await.unwrap().ticket() > ticket);
-    });
-}
-
-#[test]
 fn who_comes_to_those_who_have_just_given_up_waits_on_all_the_same() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        let gate = Gate::closed();
-        let held = Fault::Hold(When::Before, gate.clone());
-        meets(&host.network, "enter", 1, held);
-        let lock = host.locks.fair_lock("a").unwrap();
+    in_lab(async |lab, [host]| {
+        let gate = host.held("enter", 1, When::Before);
+        let lock = host.lock();
         let turn = async |after: Duration| {
             lab.wait(after).await;
             let guard = lock.acquire(RecordWait::Infinite).await.unwrap();

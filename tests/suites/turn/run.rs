@@ -1,9 +1,5 @@
 //! Work under a lock as a scope: it is dropped when the lock is lost, its result comes back unchanged, and the lock is released whatever
 //! became of the work.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, panic_any};
@@ -14,19 +10,18 @@ use std::task::Poll;
 use std::time::Duration;
 
 use fairlock::{Error, FairLock, HeldLocks, LockGuard, LossReason, RecordWait};
-use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
-use fairlock_testkit::virtual_time;
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::{Host, SECOND, acquire, cut_off, in_lab, loss, waits};
 use futures::{FutureExt, poll};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-const SECOND: Duration = Duration::from_secs(1);
 /// The default lease without its margin.
 const BELIEVED: Duration = Duration::from_millis(29_400);
 const WAIT: RecordWait = RecordWait::Timeout(Duration::from_secs(60));
 
 fn lock_of(host: &Host) -> FairLock {
-    host.locks.fair_lock("a").unwrap()
+    host.lock()
 }
 
 /// When the work that owns this is dropped, records whether the lock is still held.
@@ -43,9 +38,7 @@ struct WorksOwn(&'static str);
 
 #[test]
 fn the_work_is_given_the_guard_and_what_it_returns_comes_back_when_the_lock_is_free() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let before = acquire(&host).await;
         let last = before.ticket();
         before.release().await.unwrap();
@@ -66,9 +59,7 @@ fn the_work_is_given_the_guard_and_what_it_returns_comes_back_when_the_lock_is_f
 
 #[test]
 fn the_works_own_error_comes_back_unchanged_and_the_lock_is_released() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let work = async |_: &LockGuard| Err::<(), _>(WorksOwn("error"));
         let ran = lock_of(&host).run(WAIT, work).await.unwrap();
         assert_eq!(ran.into_result().unwrap(), Err(WorksOwn("error")));
@@ -82,9 +73,7 @@ fn the_works_own_error_comes_back_unchanged_and_the_lock_is_released() {
 
 #[test]
 fn the_works_panic_comes_through_and_the_lock_is_released() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let lock = lock_of(&host);
         let ran = lock.run(WAIT, async |_| panic_any(WorksOwn("panic")));
         let Err(panicked) = AssertUnwindSafe(ran).catch_unwind().await else {
@@ -98,15 +87,13 @@ fn the_works_panic_comes_through_and_the_lock_is_released() {
 
 #[test]
 fn work_is_never_begun_without_the_lock() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
+    in_lab(async |_, [host, other]| {
         let guard = acquire(&other).await;
         for wait in [RecordWait::NoWait, RecordWait::Timeout(5 * SECOND)] {
             let lock = lock_of(&host);
             let ran = lock.run(wait, async |_| panic!("it was begun"));
             let refused = ran.await.unwrap_err();
-            assert!(matches!(refused, Error::NotGranted { .. }), "{refused}");
+            assert_is!(refused, Error::NotGranted { .. });
         }
         guard.release().await.unwrap();
     });
@@ -114,19 +101,14 @@ fn work_is_never_begun_without_the_lock() {
 
 #[test]
 fn a_future_that_is_dropped_drops_its_work_and_then_releases() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let (host, held) = (lab.host(), Arc::new(AtomicBool::new(false)));
         let lock = lock_of(&host);
         let running = lock.run(WAIT, async |guard| {
             let _at_the_end = HeldAtTheEnd(guard, Arc::clone(&held));
             pending::<()>().await;
         });
-        tokio::select! {
-            biased;
-            _ = running => panic!("it ended"),
-            () = sleep(SECOND) => {}
-        }
+        lab.drops(SECOND, running).await;
         assert!(held.load(Ordering::SeqCst), "released under the work");
         lab.settle().await;
         assert!(lab.is_free("a").await);
@@ -135,12 +117,10 @@ fn a_future_that_is_dropped_drops_its_work_and_then_releases() {
 
 #[test]
 fn work_is_dropped_where_it_awaits_when_the_lock_is_lost_before_anybody_else_has_it() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (lab.host(), lab.host());
+    in_lab(async |lab, [a, b]| {
         let dropped = Arc::new(AtomicBool::new(false));
         let guard = acquire(&a).await;
-        let waiting = waits(&lab, &b).await;
+        let waiting = waits(lab, &b).await;
         a.network.set_faults(cut_off());
         let (ticket, cut, held) = (guard.ticket(), Instant::now(), Arc::clone(&dropped));
         let ran = guard.run(async move {
@@ -180,49 +160,32 @@ fn stopped(span: Duration) {
 }
 
 #[test]
-fn work_that_ends_after_its_hold_has_lost_it_though_nobody_has_noticed() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        let (done, work) = oneshot::channel::<()>();
-        let guard = acquire(&host).await;
-        let mut ran = pin!(guard.run(work));
-        assert!(poll!(&mut ran).is_pending());
-        stopped(BELIEVED);
-        done.send(()).unwrap();
-        let lost = poll!(&mut ran).map(Result::unwrap_err);
-        let Poll::Ready(Error::Lost {
-            reason: LossReason::Expired,
-            ..
-        }) = lost
-        else {
-            panic!("{lost:?}");
-        };
-    });
-}
-
-#[test]
-fn work_that_ends_a_moment_before_its_hold_has_done_it() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        let (done, work) = oneshot::channel::<u32>();
-        let guard = acquire(&host).await;
-        let mut ran = pin!(guard.run(work));
-        assert!(poll!(&mut ran).is_pending());
-        stopped(BELIEVED - SECOND);
-        done.send(42).unwrap();
-        let ran = ran.await.unwrap();
-        assert_eq!(ran.value, Ok(42));
-        ran.released.unwrap();
-    });
+fn work_that_ends_after_its_hold_has_lost_it_though_nobody_noticed_and_a_moment_before_has_not() {
+    for (stands_still, is_done) in [(BELIEVED, false), (BELIEVED - SECOND, true)] {
+        in_lab(async |_, [host]| {
+            let (done, work) = oneshot::channel::<u32>();
+            let guard = acquire(&host).await;
+            let mut ran = pin!(guard.run(work));
+            assert!(poll!(&mut ran).is_pending());
+            stopped(stands_still);
+            done.send(42).unwrap();
+            if is_done {
+                let ran = ran.await.unwrap();
+                assert_eq!(ran.value, Ok(42));
+                ran.released.unwrap();
+                return;
+            }
+            match poll!(&mut ran) {
+                Poll::Ready(ended) => assert_eq!(loss(ended), LossReason::Expired),
+                Poll::Pending => panic!("it goes on"),
+            }
+        });
+    }
 }
 
 #[test]
 fn a_release_that_fails_takes_nothing_from_what_the_work_returned() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |_, [host]| {
         let cut = async |_: &LockGuard| {
             host.network.set_faults(cut_off());
             42
@@ -230,16 +193,14 @@ fn a_release_that_fails_takes_nothing_from_what_the_work_returned() {
         let ran = lock_of(&host).run(WAIT, cut).await.unwrap();
         assert_eq!(ran.value, 42);
         let failed = ran.released.as_ref().unwrap_err();
-        assert!(matches!(failed, Error::Unavailable { .. }), "{failed}");
+        assert_is!(failed, Error::Unavailable { .. });
         assert!(matches!(ran.into_result(), Err(Error::Unavailable { .. })));
     });
 }
 
 #[test]
 fn a_lock_that_turns_out_not_to_be_ours_at_the_release_is_told_beside_the_value() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let lock = lock_of(&host);
         let ran = lock.run(WAIT, async |guard| {
             lab.delete_lock_item("a").await;
@@ -248,34 +209,19 @@ fn a_lock_that_turns_out_not_to_be_ours_at_the_release_is_told_beside_the_value(
         });
         let ran = ran.await.unwrap();
         assert_eq!(ran.value, 42);
-        let told = ran.into_result().unwrap_err();
-        let Error::Lost {
-            reason: LossReason::Deleted,
-            ..
-        } = told
-        else {
-            panic!("{told}");
-        };
+        assert_eq!(loss(ran.into_result()), LossReason::Deleted);
     });
 }
 
 #[test]
 fn a_shutdown_that_releases_ends_the_work() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let guard = acquire(&host).await;
         let (ran, report) = tokio::join!(
             guard.run(pending::<()>()),
             host.locks.shutdown(HeldLocks::Release, 5 * SECOND)
         );
-        let Err(Error::Lost {
-            reason: LossReason::ShutDown,
-            ..
-        }) = ran
-        else {
-            panic!("{ran:?}");
-        };
+        assert_eq!(loss(ran), LossReason::ShutDown);
         assert!(report.unfinished.is_empty(), "{report:?}");
         assert!(lab.is_free("a").await);
     });

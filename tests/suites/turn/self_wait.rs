@@ -1,23 +1,15 @@
 //! A call that could only wait for its own client, and is refused at once by a handle that denies such waits.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    clippy::panic,
-    reason = "a helper of a test that cannot go on has failed the test; a caller's task, not the client's"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use fairlock::RecordWait::{Infinite, NoWait, Timeout};
 use fairlock::{Error, FairLock, LockGuard, Semaphore};
-use fairlock_testkit::lab::{Host, Lab, acquire, cut_off};
-use fairlock_testkit::virtual_time;
-
-const SECOND: Duration = Duration::from_secs(1);
+use fairlock_testkit::lab::{Host, SECOND, acquire, cut_off, has_turn, have_turns, in_lab};
 
 fn denying(host: &Host) -> FairLock {
-    host.locks.fair_lock("a").unwrap().deny_self_wait()
+    host.lock().deny_self_wait()
 }
 
 fn permits(host: &Host) -> Semaphore {
@@ -62,15 +54,18 @@ async fn silently<T>(host: &Host, call: impl Future<Output = T>) -> T {
     ended
 }
 
+/// Asserts that a call was refused because of a hold of its own client, and sent nothing.
+async fn refused<T>(host: &Host, by: &LockGuard, call: impl Future<Output = Result<T, Error>>) {
+    denied(by, silently(host, call).await);
+}
+
 async fn waits_on(call: impl Future) -> bool {
     tokio::time::timeout(5 * SECOND, call).await.is_err()
 }
 
 #[test]
 fn a_call_for_the_lock_alone_is_refused_while_its_client_holds_the_lock_in_any_way() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let lock = denying(&host);
         for shares in [false, true] {
             let held = match shares {
@@ -78,11 +73,11 @@ fn a_call_for_the_lock_alone_is_refused_while_its_client_holds_the_lock_in_any_w
                 false => lock.acquire(Infinite).await.unwrap(),
             };
             for wait in [NoWait, Timeout(60 * SECOND), Infinite] {
-                denied(&held, silently(&host, lock.acquire(wait)).await);
+                refused(&host, &held, lock.acquire(wait)).await;
             }
             assert!(silently(&host, lock.try_acquire()).await.unwrap().is_none());
             // Without the setting the call waits, as ever.
-            assert!(waits_on(host.locks.fair_lock("a").unwrap().acquire(Infinite)).await);
+            assert!(waits_on(host.lock().acquire(Infinite)).await);
             held.release().await.unwrap();
             lab.settle().await;
         }
@@ -92,12 +87,10 @@ fn a_call_for_the_lock_alone_is_refused_while_its_client_holds_the_lock_in_any_w
 
 #[test]
 fn a_call_to_share_is_refused_beside_an_exclusive_hold_only() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |_, [host]| {
         let lock = denying(&host);
         let mut held = lock.acquire(Infinite).await.unwrap();
-        denied(&held, silently(&host, lock.acquire_shared(Infinite)).await);
+        refused(&host, &held, lock.acquire_shared(Infinite)).await;
         assert!(
             silently(&host, lock.try_acquire_shared())
                 .await
@@ -109,10 +102,7 @@ fn a_call_to_share_is_refused_beside_an_exclusive_hold_only() {
         for _ in 1..64 {
             shared.push(lock.acquire_shared(Timeout(SECOND)).await.unwrap());
         }
-        denied(
-            &shared[0],
-            silently(&host, lock.acquire_shared(Infinite)).await,
-        );
+        refused(&host, &shared[0], lock.acquire_shared(Infinite)).await;
         shared.pop().unwrap().release().await.unwrap();
         assert!(lock.try_acquire_shared().await.unwrap().is_some());
     });
@@ -120,19 +110,11 @@ fn a_call_to_share_is_refused_beside_an_exclusive_hold_only() {
 
 #[test]
 fn permits_are_refused_that_its_clients_own_holds_do_not_leave() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
+    in_lab(async |lab, [host, other]| {
         let exports = permits(&host);
         let three = exports.acquire_many(3, Infinite).await.unwrap();
-        denied(
-            &three,
-            silently(&host, exports.acquire_many(3, Infinite)).await,
-        );
-        denied(
-            &three,
-            silently(&host, exports.acquire_many(5, Infinite)).await,
-        );
+        refused(&host, &three, exports.acquire_many(3, Infinite)).await;
+        refused(&host, &three, exports.acquire_many(5, Infinite)).await;
         assert!(
             silently(&host, exports.try_acquire_many(3))
                 .await
@@ -140,79 +122,52 @@ fn permits_are_refused_that_its_clients_own_holds_do_not_leave() {
                 .is_none()
         );
         let one = exports.acquire(Timeout(SECOND)).await.unwrap();
-        denied(
-            &three,
-            silently(&host, exports.acquire_many(2, Infinite)).await,
-        );
+        refused(&host, &three, exports.acquire_many(2, Infinite)).await;
         // The last permit is another client's, which may give it back: the call waits.
         let others = permits(&other).acquire(NoWait).await.unwrap();
         assert!(waits_on(exports.acquire(Infinite)).await);
         drop(others);
         let last = exports.acquire(Timeout(60 * SECOND)).await.unwrap();
-        denied(&three, silently(&host, exports.acquire(Infinite)).await);
+        refused(&host, &three, exports.acquire(Infinite)).await;
         drop((one, last));
         lab.settle().await;
-        exports
-            .acquire_many(2, NoWait)
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        has_turn(exports.acquire_many(2, NoWait)).await;
     });
 }
 
 #[test]
 fn permits_that_are_given_back_count_no_more() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |_, [host]| {
         let exports = permits(&host);
         let mut four = exports.acquire_many(4, Infinite).await.unwrap();
-        denied(
-            &four,
-            silently(&host, exports.acquire_many(2, Infinite)).await,
-        );
+        refused(&host, &four, exports.acquire_many(2, Infinite)).await;
         four.release_some(2).await.unwrap();
         let three = exports.acquire_many(3, NoWait).await.unwrap();
-        denied(&four, silently(&host, exports.acquire(Infinite)).await);
+        refused(&host, &four, exports.acquire(Infinite)).await;
         four.release_some(1).await.unwrap();
-        exports
-            .acquire(NoWait)
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        has_turn(exports.acquire(NoWait)).await;
         three.release().await.unwrap();
     });
 }
 
 #[test]
 fn a_number_of_permits_that_was_changed_counts_as_soon_as_a_hold_has_seen_it() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let exports = permits(&host);
         let four = exports.acquire_many(4, Infinite).await.unwrap();
         host.locks.resize("s", 8).await.unwrap();
         lab.wait(15 * SECOND).await;
         let more = exports.acquire_many(4, NoWait).await.unwrap();
-        denied(&four, silently(&host, exports.acquire(Infinite)).await);
+        refused(&host, &four, exports.acquire(Infinite)).await;
         // The whole semaphore is asked for by the number that its callers say.
-        denied(
-            &four,
-            silently(&host, exports.acquire_many(5, Infinite)).await,
-        );
+        refused(&host, &four, exports.acquire_many(5, Infinite)).await;
         drop(more);
     });
 }
 
 #[test]
 fn a_hold_of_another_client_of_the_process_does_not_refuse() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
+    in_lab(async |lab, [host, other]| {
         let held = acquire(&other).await;
         let lock = denying(&host);
         let waiting = tokio::spawn(async move { lock.acquire(Infinite).await });
@@ -225,9 +180,7 @@ fn a_hold_of_another_client_of_the_process_does_not_refuse() {
 
 #[test]
 fn a_hold_that_is_given_back_or_lost_does_not_refuse() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
+    in_lab(async |_, [host, other]| {
         let lock = denying(&host);
         let held = lock.acquire(Infinite).await.unwrap();
         denied(&held, lock.acquire(Infinite).await);
@@ -244,21 +197,14 @@ fn a_hold_that_is_given_back_or_lost_does_not_refuse() {
         );
         next.release().await.unwrap();
         assert!(!again.is_held());
-        lock.acquire(Timeout(60 * SECOND))
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        has_turn(lock.acquire(Timeout(60 * SECOND))).await;
         drop(again);
     });
 }
 
 #[test]
 fn callers_of_a_batch_are_not_refused_and_a_call_beside_the_turn_of_one_of_them_is() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |_, [host]| {
         let turns = (0..3).map(|_| {
             let lock = denying(&host);
             tokio::spawn(async move {
@@ -270,29 +216,16 @@ fn callers_of_a_batch_are_not_refused_and_a_call_beside_the_turn_of_one_of_them_
         let mut turns = turns.collect::<Vec<_>>().into_iter();
         let first = turns.next().unwrap().await.unwrap();
         // The other two wait behind it, at the same place.
-        denied(
-            &first,
-            silently(&host, denying(&host).acquire(Infinite)).await,
-        );
+        refused(&host, &first, denying(&host).acquire(Infinite)).await;
         first.release().await.unwrap();
-        for turn in turns {
-            turn.await.unwrap().release().await.unwrap();
-        }
-        denying(&host)
-            .acquire(NoWait)
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        have_turns(turns).await;
+        has_turn(denying(&host).acquire(NoWait)).await;
     });
 }
 
 #[test]
 fn several_locks_of_which_one_is_held_are_refused_and_none_is_taken() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let held = host
             .locks
             .fair_lock("b")
@@ -305,15 +238,12 @@ fn several_locks_of_which_one_is_held_are_refused_and_none_is_taken() {
             .multi_lock(["a", "b", "c"])
             .unwrap()
             .deny_self_wait();
-        denied(&held, silently(&host, both.acquire(Infinite)).await);
+        refused(&host, &held, both.acquire(Infinite)).await;
         assert!(silently(&host, both.try_acquire()).await.unwrap().is_none());
         assert!(lab.items("a").await.is_empty() && lab.items("c").await.is_empty());
         held.release().await.unwrap();
         let guard = both.acquire(Timeout(SECOND)).await.unwrap();
-        denied(
-            &guard.guards()[0],
-            silently(&host, both.acquire(Infinite)).await,
-        );
+        refused(&host, &guard.guards()[0], both.acquire(Infinite)).await;
         guard.release().await.unwrap();
         assert!(both.try_acquire().await.unwrap().is_some());
     });
@@ -321,9 +251,7 @@ fn several_locks_of_which_one_is_held_are_refused_and_none_is_taken() {
 
 #[test]
 fn a_candidate_waits_for_its_own_client() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let held = acquire(&host).await;
         let candidate = denying(&host).candidate();
         let leading = tokio::spawn(async move {

@@ -1,34 +1,25 @@
 //! A bounded queue: no more callers wait than a caller allows, however many come at once. A refused caller leaves nothing behind.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "callers' tasks, and helpers of a test that cannot go on has failed the test"
-)]
-
-use std::time::Duration;
+#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use fairlock::embedded::{Fault, Faults, Latency, When};
-use fairlock::{Error, LockGuard, RecordWait};
-use fairlock_testkit::invalid::is_invalid;
-use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
-use fairlock_testkit::verbs::meets;
-use fairlock_testkit::virtual_time;
+use fairlock::{Error, Invalid, LockGuard, RecordWait};
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::{
+    Host, MS, SECOND, acquire, all_wait, cut_all, have_turns, in_lab, in_slots, waits,
+};
 use futures::future::join_all;
 use tokio::task::JoinHandle;
-
-const SECOND: Duration = Duration::from_secs(1);
-const MS: Duration = Duration::from_millis(1);
 
 type Call = JoinHandle<Result<LockGuard, Error>>;
 
 /// A call that waits without a time limit, but behind at most `most` waiters.
 fn bounded(host: &Host, most: usize) -> Call {
-    let lock = host.locks.fair_lock("a").unwrap().max_waiters(most);
+    let lock = host.lock().max_waiters(most);
     tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await })
 }
 
 async fn waiting(onlooker: &Host) -> u64 {
-    let lock = onlooker.locks.fair_lock("a").unwrap();
+    let lock = onlooker.lock();
     lock.inspect().await.unwrap().waiting
 }
 
@@ -65,13 +56,11 @@ async fn release_all(guards: impl IntoIterator<Item = LockGuard>) {
 
 #[test]
 fn a_call_that_would_wait_behind_too_many_is_refused_by_one_request_and_leaves_nothing() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = lab.hosts_with_slots(4, 1);
+    in_slots(1, async |lab, hosts: [Host; 4]| {
         let guard = acquire(&hosts[0]).await;
-        let queue = [waits(&lab, &hosts[1]).await, waits(&lab, &hosts[2]).await];
+        let queue = [waits(lab, &hosts[1]).await, waits(lab, &hosts[2]).await];
         let before = (lab.items("a").await, waiting(&hosts[0]).await);
-        let lock = hosts[3].locks.fair_lock("a").unwrap().max_waiters(2);
+        let lock = hosts[3].lock().max_waiters(2);
         let refused = lock.acquire(RecordWait::Infinite).await.unwrap_err();
         let told = "lock `a` has 2 waiting already, and this call waits behind fewer than 2 only: try again later";
         assert_eq!(refused.to_string(), told);
@@ -83,32 +72,9 @@ fn a_call_that_would_wait_behind_too_many_is_refused_by_one_request_and_leaves_n
 }
 
 #[test]
-fn those_who_may_wait_have_their_turns_and_the_queue_is_open_again() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = lab.hosts_with_slots(4, 1);
-        let guard = acquire(&hosts[0]).await;
-        let mut queue = Vec::new();
-        for host in &hosts[1..3] {
-            queue.push(bounded(host, 2));
-            lab.settle().await;
-        }
-        assert!(bounded(&hosts[3], 2).await.unwrap().is_err());
-        guard.release().await.unwrap();
-        lab.settle().await;
-        let last = bounded(&hosts[3], 2);
-        for call in queue.into_iter().chain([last]) {
-            call.await.unwrap().unwrap().release().await.unwrap();
-        }
-    });
-}
-
-#[test]
 fn no_more_wait_than_may_however_many_come_at_one_moment() {
     for slots in [1, 2, 8] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let hosts = lab.hosts_with_slots(40, slots);
+        in_slots(slots, async |lab, hosts: [Host; 40]| {
             for host in &hosts {
                 host.network.set_faults(Faults {
                     round_trip: Latency::HeavyTailed {
@@ -141,9 +107,7 @@ fn no_more_wait_than_may_however_many_come_at_one_moment() {
 #[test]
 fn those_of_one_client_who_come_together_count_one_by_one() {
     for is_held in [true, false] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let [other, host] = [(); 2].map(|()| lab.host());
+        in_lab(async |lab, [other, host]| {
             let guard = match is_held {
                 true => Some(acquire(&other).await),
                 false => None,
@@ -170,11 +134,9 @@ fn those_of_one_client_who_come_together_count_one_by_one() {
 
 #[test]
 fn each_of_those_who_come_together_has_its_own_limit() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let [other, host] = [(); 2].map(|()| lab.host());
+    in_lab(async |lab, [other, host]| {
         let guard = acquire(&other).await;
-        let unbounded = host.locks.fair_lock("a").unwrap();
+        let unbounded = host.lock();
         let unbounded = tokio::spawn(async move { unbounded.acquire(RecordWait::Infinite).await });
         let mut calls: Vec<_> = [1, 5, 2, 2, 3].map(|most| bounded(&host, most)).into();
         calls.insert(0, unbounded);
@@ -194,9 +156,7 @@ fn each_of_those_who_come_together_has_its_own_limit() {
 #[test]
 fn a_queue_full_of_the_dead_is_cleared_by_those_whom_it_would_keep_out() {
     for slots in [1, 8] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let hosts = lab.hosts_with_slots(5, slots);
+        in_slots(slots, async |lab, hosts: [Host; 5]| {
             let guard = acquire(&hosts[0]).await;
             let mut queue = Vec::new();
             for host in &hosts[1..4] {
@@ -204,9 +164,7 @@ fn a_queue_full_of_the_dead_is_cleared_by_those_whom_it_would_keep_out() {
                 lab.settle().await;
             }
             lab.wait(20 * SECOND).await;
-            hosts[..4]
-                .iter()
-                .for_each(|host| host.network.set_faults(cut_off()));
+            cut_all(&hosts[..4]);
             assert!(bounded(&hosts[4], 3).await.unwrap().is_err());
             // A lease, the allowance, and the grain of dates.
             lab.wait(43 * SECOND).await;
@@ -219,23 +177,18 @@ fn a_queue_full_of_the_dead_is_cleared_by_those_whom_it_would_keep_out() {
 
 #[test]
 fn a_draw_whose_answer_was_lost_counts_until_its_gap_is_closed() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = lab.hosts_with_slots(3, 1);
+    in_slots(1, async |lab, hosts: [Host; 3]| {
         let guard = acquire(&hosts[0]).await;
-        let successor = waits(&lab, &hosts[1]).await;
-        meets(&hosts[2].network, "draw", 1, Fault::Lose(When::After));
+        let successor = waits(lab, &hosts[1]).await;
+        hosts[2].meets("draw", 1, Fault::Lose(When::After));
         let told = bounded(&hosts[2], 2).await.unwrap();
-        assert!(
-            matches!(
-                told,
-                Err(Error::QueueFull {
-                    waiting: 2,
-                    limit: 2,
-                    ..
-                })
-            ),
-            "{told:?}"
+        assert_is!(
+            told,
+            Err(Error::QueueFull {
+                waiting: 2,
+                limit: 2,
+                ..
+            })
         );
         guard.release().await.unwrap();
         successor.await.unwrap().release().await.unwrap();
@@ -248,37 +201,26 @@ fn a_draw_whose_answer_was_lost_counts_until_its_gap_is_closed() {
 #[test]
 fn a_call_is_refused_for_the_queue_as_it_is_and_not_as_its_client_saw_it_before() {
     for is_gone in [true, false] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let hosts = lab.hosts_with_slots(4, 8);
+        in_slots(8, async |lab, hosts: [Host; 4]| {
             let guard = acquire(&hosts[0]).await;
-            let mut queue = Vec::new();
-            for host in &hosts[1..] {
-                queue.push(waits(&lab, host).await);
-            }
+            let mut queue = all_wait(lab, &hosts[1..]).await;
             guard.release().await.unwrap();
-            for waiter in queue.drain(..if is_gone { 3 } else { 1 }) {
-                waiter.await.unwrap().release().await.unwrap();
-            }
+            have_turns(queue.drain(..if is_gone { 3 } else { 1 })).await;
             let told = bounded(&hosts[0], 1).await.unwrap();
             match (is_gone, told) {
                 (true, Ok(guard)) => guard.release().await.unwrap(),
                 (false, Err(Error::QueueFull { waiting: 1, .. })) => {}
                 (_, told) => unreachable!("{told:?}"),
             }
-            for waiter in queue {
-                waiter.await.unwrap().release().await.unwrap();
-            }
+            have_turns(queue).await;
         });
     }
 }
 
 #[test]
 fn those_who_share_a_lock_do_not_wait_for_it() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = [(); 8].map(|()| lab.host());
-        let lock = |host: &Host, most| host.locks.fair_lock("a").unwrap().max_waiters(most);
+    in_lab(async |lab, hosts: [Host; 8]| {
+        let lock = |host: &Host, most| host.lock().max_waiters(most);
         let mut readers = Vec::new();
         for host in &hosts[..5] {
             let shared = lock(host, 1).acquire_shared(RecordWait::Infinite).await;
@@ -291,16 +233,13 @@ fn those_who_share_a_lock_do_not_wait_for_it() {
             .acquire_shared(RecordWait::Infinite)
             .await;
         let refused = refused.unwrap_err();
-        assert!(
-            matches!(
-                refused,
-                Error::QueueFull {
-                    waiting: 1,
-                    limit: 1,
-                    ..
-                }
-            ),
-            "{refused:?}"
+        assert_is!(
+            refused,
+            Error::QueueFull {
+                waiting: 1,
+                limit: 1,
+                ..
+            }
         );
         for reader in readers {
             reader.release().await.unwrap();
@@ -311,10 +250,8 @@ fn those_who_share_a_lock_do_not_wait_for_it() {
 
 #[test]
 fn a_limit_of_nobody_is_refused_and_means_nothing_to_those_who_do_not_wait() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        let lock = host.locks.fair_lock("a").unwrap();
+    in_lab(async |lab, [host]| {
+        let lock = host.lock();
         let none = lock
             .clone()
             .max_waiters(0)
@@ -323,7 +260,7 @@ fn a_limit_of_nobody_is_refused_and_means_nothing_to_those_who_do_not_wait() {
         assert!(is_invalid(&none.unwrap_err(), "max_waiters(0)"));
         assert_eq!(host.network.counts().requests(), 0);
         let guard = acquire(&host).await;
-        let _successor = waits(&lab, &host).await;
+        let _successor = waits(lab, &host).await;
         let refused = lock.max_waiters(1).acquire(RecordWait::NoWait).await;
         assert!(matches!(refused, Err(Error::NotGranted { .. })));
         drop(guard);

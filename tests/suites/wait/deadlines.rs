@@ -1,18 +1,13 @@
 //! Each public call returns within the time that its page gives, whatever becomes of its requests.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::time::Duration;
 
-use fairlock::embedded::{Fault, Faults, Latency, When};
+use fairlock::embedded::{Fault, Faults, When};
 use fairlock::{Error, FairLock, HeldLocks, Lease, LockGuard, Participant, RecordWait};
-use fairlock_testkit::lab::{Host, Lab};
+use fairlock_testkit::lab::{Host, Lab, SECOND, away, silent};
 use fairlock_testkit::virtual_time;
 use tokio::time::Instant;
 
-const SECOND: Duration = Duration::from_secs(1);
 /// The default request time-out, and what timers round up to.
 const REQUEST: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(100);
@@ -43,20 +38,14 @@ const WEATHERS: [&str; 6] = [
 
 fn turns(host: &Host, weather: &str) {
     let every = |of: u64| {
-        let _ = host.network.clone().script(move |request| {
+        host.script(move |request| {
             (request.number() % of != 0).then_some(Fault::Hang(When::Before))
         });
     };
     match weather {
-        "slow" => host.network.set_faults(Faults {
-            round_trip: Latency::Constant(SECOND * 19 / 10),
-            ..Faults::default()
-        }),
+        "slow" => host.network.set_faults(away(SECOND * 19 / 10)),
         "refusing" => {
-            let _ = host
-                .network
-                .clone()
-                .script(|_| Some(Fault::Refuse("AccessDeniedException")));
+            host.script(|_| Some(Fault::Refuse("AccessDeniedException")));
         }
         "closing" => host.network.set_faults(Faults {
             closes_after: 1.0,
@@ -64,10 +53,7 @@ fn turns(host: &Host, weather: &str) {
         }),
         "half dead" => every(2),
         "mostly dead" => every(4),
-        _ => host.network.set_faults(Faults {
-            hangs_before: 1.0,
-            ..Faults::default()
-        }),
+        _ => host.network.set_faults(silent()),
     }
 }
 

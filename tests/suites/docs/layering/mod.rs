@@ -1,8 +1,4 @@
 //! The sources keep the layers of `docs/architecture.md`: imports point down only, and few modules may name the SDK.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 mod paths;
 
@@ -10,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+use crate::docs::links;
 use paths::{Named, paths};
 
 /// From the ground up. Mechanisms may use modules of their own layer only where `PEERS` says so.
@@ -351,14 +348,10 @@ fn every_module_has_a_layer_and_opens_with_its_promise() {
 fn no_crate_compiles_the_files_of_another() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folders = ["src", "tests", "benches", "examples", "crates"];
-    let files: Vec<_> = folders
-        .iter()
-        .flat_map(|at| files(&root.join(at)))
-        .collect();
-    let sources = files
-        .iter()
-        .filter(|file| file.extension() == Some("rs".as_ref()));
-    let smuggling = sources.filter(|file| smuggles(&std::fs::read_to_string(file).unwrap()));
+    let files = folders.iter().flat_map(|at| links::sources(&root.join(at)));
+    let files: Vec<_> = files.collect();
+    let smuggling = files.iter();
+    let smuggling = smuggling.filter(|file| smuggles(&std::fs::read_to_string(file).unwrap()));
     let smuggling: Vec<_> = smuggling.collect();
     assert!(smuggling.is_empty(), "{smuggling:?}");
     assert!(files.len() > 300, "{}", files.len());
@@ -470,7 +463,7 @@ fn texts(root: &Path) -> BTreeMap<String, String> {
         let text = std::fs::read_to_string(&file).unwrap();
         (path.to_str().unwrap().to_owned(), text)
     };
-    files(root).into_iter().map(text).collect()
+    links::sources(root).into_iter().map(text).collect()
 }
 
 /// The position of a file in the tree of modules.
@@ -485,25 +478,6 @@ fn place(file: &str) -> Vec<&str> {
 /// The top-level module that a file belongs to.
 fn module(file: &str) -> &str {
     place(file).first().copied().unwrap_or("lib")
-}
-
-/// All files below a folder.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut entries: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    entries.sort();
-    entries
-        .into_iter()
-        .flat_map(|path| {
-            if path.is_dir() {
-                files(&path)
-            } else {
-                vec![path]
-            }
-        })
-        .collect()
 }
 
 fn layer(module: &str) -> Option<usize> {

@@ -2,12 +2,6 @@
 //! module in one of its own. So a change of the public API shows in a diff, and is meant. `FAIRLOCK_BLESS=1` writes the files again.
 //!
 //! The sources are read, not compiled: this knows neither what derives and macros add nor which traits hold by themselves.
-#![expect(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 mod names;
 mod shown;

@@ -1,11 +1,6 @@
 //! Transactions that check the holder.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::SdkError;
@@ -14,16 +9,14 @@ use aws_sdk_dynamodb::operation::transact_write_items::{
     TransactWriteItemsError, TransactWriteItemsOutput,
 };
 use aws_sdk_dynamodb::types::{Put, TransactWriteItem};
-use fairlock::embedded::{Fault, Gate, Network, Request, When};
+use fairlock::embedded::{Fault, Network, Request, When};
 use fairlock::{Error, LockGuard, LossReason, RecordWait};
 
 use super::items::*;
 use super::overtaken::Overtaken;
-use fairlock_testkit::lab::{Host, Lab, acquire, cut_off};
-use fairlock_testkit::verbs::meets;
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, cut_off, in_lab};
 use fairlock_testkit::virtual_time;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// An unfenced write, and the hold's check.
 fn checked(
@@ -76,9 +69,8 @@ fn reasons(
 
 #[test]
 fn a_checked_transaction_in_conflict_is_told_from_one_of_a_hold_that_is_over_by_its_reasons() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let things = things(&lab).await;
+    in_lab(async |lab, []| {
+        let things = things(lab).await;
         let guard = acquire(&lab.host()).await;
         let check = guard.check_item().unwrap();
         let in_conflict = |request: &Request| (request.number() == 1).then_some(Fault::Conflict);
@@ -100,16 +92,13 @@ fn a_checked_transaction_in_conflict_is_told_from_one_of_a_hold_that_is_over_by_
 /// The first enter of a hold is held up, and the second is answered. The hold ends, and another has its turn. Then the first enter arrives.
 #[test]
 fn a_late_copy_of_an_enter_brings_no_check_of_the_hold_back() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let things = things(&lab).await;
+    in_lab(async |lab, []| {
+        let things = things(lab).await;
         let (a, b) = (lab.host(), lab.host());
         acquire(&a).await.release().await.unwrap();
-        let gate = Gate::closed();
-        let late = Fault::Hold(When::Before, gate.clone());
-        let met = meets(&a.network, "enter", 1, late);
+        let gate = a.held("enter", 1, When::Before);
         let stale = acquire(&a).await;
-        assert_eq!(met.load(Ordering::SeqCst), 1);
+        gate.reached(1).await;
         let check = stale.check_item().unwrap();
         assert!(committed(
             checked(&things, check.clone(), 1).send().await,
@@ -123,7 +112,7 @@ fn a_late_copy_of_an_enter_brings_no_check_of_the_hold_back() {
         a.network.set_faults(cut_off());
         gate.open();
         lab.settle().await;
-        let state = b.locks.fair_lock("a").unwrap().inspect().await.unwrap();
+        let state = b.inspect().await;
         assert!(state.holder.is_some(), "the first enter has come");
         assert!(!committed(checked(&things, check, 7).send().await, 1));
         assert_eq!(number(&things, "value").await, Some(2));
@@ -131,25 +120,9 @@ fn a_late_copy_of_an_enter_brings_no_check_of_the_hold_back() {
 }
 
 #[test]
-fn a_check_that_was_made_while_alone_does_not_pass_after_a_downgrade() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let things = things(&lab).await;
-        let host = lab.host();
-        let mut guard = acquire(&host).await;
-        let alone = guard.check_item().unwrap();
-        guard.downgrade().await.unwrap();
-        assert!(!committed(checked(&things, alone, 1).send().await, 1));
-        let shared = guard.check_item().unwrap();
-        assert!(committed(checked(&things, shared, 2).send().await, 1));
-    });
-}
-
-#[test]
 fn a_check_holds_over_renewals_and_not_after_the_release_nor_the_end_of_the_lock_item() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let things = things(&lab).await;
+    in_lab(async |lab, []| {
+        let things = things(lab).await;
         let host = lab.host();
         let guard = acquire(&host).await;
         let check = guard.check_item().unwrap();
@@ -159,7 +132,7 @@ fn a_check_holds_over_renewals_and_not_after_the_release_nor_the_end_of_the_lock
         guard.release().await.unwrap();
         let transaction = checked(&things, check.clone(), 2).send().await;
         assert!(!committed(transaction, 1));
-        host.locks.fair_lock("a").unwrap().sweep().await.unwrap();
+        host.lock().sweep().await.unwrap();
         lab.delete_lock_item("a").await;
         assert!(!committed(checked(&things, check, 3).send().await, 1));
     });
@@ -167,9 +140,7 @@ fn a_check_holds_over_renewals_and_not_after_the_release_nor_the_end_of_the_lock
 
 #[test]
 fn a_hold_that_is_not_believed_in_gives_no_check() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |_, [host]| {
         let guard = acquire(&host).await;
         host.network.set_faults(cut_off());
         guard.lost().await;
@@ -177,18 +148,15 @@ fn a_hold_that_is_not_believed_in_gives_no_check() {
         let Err(Error::Lost { reason, ticket, .. }) = guard.check_item() else {
             panic!("a check of a lost hold")
         };
-        assert!(matches!(reason, LossReason::Unreachable { .. }), "{reason}");
+        assert_is!(reason, LossReason::Unreachable { .. });
         assert_eq!(ticket, guard.ticket());
         assert_eq!((host.network.counts() - sent).requests(), 0);
     });
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a caller's task, not the client's"
-)]
+#[expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 fn call(host: &Host) -> Call {
-    let lock = host.locks.fair_lock("a").unwrap();
+    let lock = host.lock();
     tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await.unwrap() })
 }
 
@@ -298,7 +266,7 @@ fn a_check_stays_over_however_its_end_was_answered_and_however_late_a_copy_comes
     ] {
         virtual_time(async {
             let together = Together::<2>::new().await;
-            let met = meets(&together.host.network, "pass on", 1, fault.clone());
+            let met = together.host.meets("pass on", 1, fault.clone());
             let [second, third] = together.later;
             let mut checks = vec![together.earlier.check_item().unwrap()];
             together.earlier.release().await.unwrap();
@@ -325,7 +293,7 @@ fn a_turn_whose_check_cannot_be_ended_is_not_passed_on_and_the_next_stands_in_qu
         let together = Together::<1>::new().await;
         let check = together.earlier.check_item().unwrap();
         let denied = Fault::Refuse("AccessDeniedException");
-        let _met = meets(&together.host.network, "pass on", usize::MAX, denied);
+        let _met = together.host.meets("pass on", usize::MAX, denied);
         let ticket = together.earlier.ticket();
         together.earlier.release().await.unwrap();
         let [later] = together.later;

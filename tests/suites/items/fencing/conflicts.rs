@@ -1,26 +1,19 @@
 //! What callers' transactions do to the lock's own writes.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
+use fairlock::LossReason;
 use fairlock::embedded::{Fault, When};
-use fairlock::{Error, LossReason};
 
-use fairlock_testkit::lab::{Lab, acquire, waits};
-use fairlock_testkit::verbs::meets;
-use fairlock_testkit::virtual_time;
-
-const SECOND: Duration = Duration::from_secs(1);
+use fairlock_testkit::lab::{SECOND, acquire, in_lab, loss, waits};
 
 #[test]
 fn conflicts_with_transactions_cost_neither_the_lease_nor_the_release() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (lab.host(), lab.host());
+    in_lab(async |lab, [a, b]| {
         let guard = acquire(&a).await;
-        let waiting = waits(&lab, &b).await;
+        let waiting = waits(lab, &b).await;
         for _ in 0..5 {
-            let conflicts = meets(&a.network, "renew hold", 8, Fault::Conflict);
+            let conflicts = a.meets("renew hold", 8, Fault::Conflict);
             while conflicts.load(Ordering::SeqCst) < 8 {
                 lab.wait(SECOND).await;
                 assert!(guard.is_held() && !guard.in_danger());
@@ -28,7 +21,7 @@ fn conflicts_with_transactions_cost_neither_the_lease_nor_the_release() {
             lab.wait(2 * SECOND).await;
             assert!(guard.remaining() > 25 * SECOND, "{:?}", guard.remaining());
         }
-        let conflicts = meets(&a.network, "release", 3, Fault::Conflict);
+        let conflicts = a.meets("release", 3, Fault::Conflict);
         guard.release().await.unwrap();
         assert_eq!(conflicts.load(Ordering::SeqCst), 3);
         waiting.await.unwrap().release().await.unwrap();
@@ -37,20 +30,16 @@ fn conflicts_with_transactions_cost_neither_the_lease_nor_the_release() {
 
 #[test]
 fn a_release_that_met_a_conflict_is_told_what_became_of_the_lock_since() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let guard = acquire(&host).await;
         let conflict = Fault::Delay(When::After, SECOND).and(Fault::Conflict);
-        let _met = meets(&host.network, "release", 1, conflict);
+        let _met = host.meets("release", 1, conflict);
         let deleted = async {
             lab.wait(SECOND / 2).await;
             lab.delete_lock_item("a").await;
         };
         let (released, ()) = tokio::join!(guard.release(), deleted);
-        let Err(Error::Lost { reason, .. }) = released else {
-            panic!("{released:?}: the conflict left no doubt")
-        };
+        let reason = loss(released);
         assert_eq!(reason, LossReason::Deleted);
     });
 }
@@ -58,17 +47,15 @@ fn a_release_that_met_a_conflict_is_told_what_became_of_the_lock_since() {
 /// How often the successor polls in the three seconds after it met a fault `times` times. Its lease is short, so that it renews early in
 /// the hold. Late in a hold, it would poll no more often than a waiter that was told that DynamoDB is too busy.
 fn polls_after(times: usize, fault: Fault) -> u64 {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let a = lab.host();
+    in_lab(async |lab, [a]| {
         let b = lab.host_with(|builder| {
             builder
                 .lease_duration(3 * SECOND)
                 .heartbeat_interval(SECOND)
         });
         let _guard = acquire(&a).await;
-        let _waiting = waits(&lab, &b).await;
-        let met = meets(&b.network, "renew slot", times, fault);
+        let _waiting = waits(lab, &b).await;
+        let met = b.meets("renew slot", times, fault);
         while met.load(Ordering::SeqCst) < times {
             lab.wait(SECOND / 100).await;
         }

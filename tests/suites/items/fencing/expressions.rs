@@ -6,13 +6,11 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::{Fence, Ticket};
 
 use super::items::*;
-use fairlock_testkit::lab::Lab;
-use fairlock_testkit::virtual_time;
+use fairlock_testkit::lab::in_lab;
 
 fn on_things(test: impl AsyncFnOnce(&Client)) {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        test(&things(&lab).await).await;
+    in_lab(async |lab, []| {
+        test(&things(lab).await).await;
     });
 }
 

@@ -1,9 +1,4 @@
 //! A table of the callers' own with one item that the tests fence, and what an engine answers to a write.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};

@@ -1,8 +1,4 @@
 //! The SQL of docs/fencing.md does what the page says, on an available SQL engine.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use rusqlite::{Connection, named_params};
 

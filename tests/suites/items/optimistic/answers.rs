@@ -1,11 +1,6 @@
 //! Writes whose answers were lost: the caller learns what became of each, or that it is unknown.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use fairlock::embedded::{Fault, When};
 use fairlock::{Error, UpdateError, Version};
@@ -14,28 +9,9 @@ use tokio::time::{Instant, sleep};
 use super::bank::*;
 use super::steps::*;
 use fairlock_testkit::ambiguous_endings::{applied_unseen, first, lost_unseen};
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::SECOND;
 use fairlock_testkit::virtual_time;
-
-const SECOND: Duration = Duration::from_secs(1);
-
-#[test]
-fn a_write_that_was_applied_unseen_is_not_made_again() {
-    for fault in applied_unseen() {
-        virtual_time(async {
-            let bank = Bank::new().await;
-            bank.open().await;
-            let network = bank.network(1);
-            first(&network, "PutItem", fault);
-            let done = withdraw(&bank.accounts_on(&network, 1), "one", 400)
-                .await
-                .unwrap();
-            assert_eq!((done.version, done.attempts), (number(2), 1));
-            let account = bank.account().await.unwrap();
-            assert_eq!(read(&account, "Balance"), -300);
-            assert_eq!(network.counts().of("PutItem"), 2);
-        });
-    }
-}
 
 /// Makes one withdrawal whose put meets a fault and is not answered for two seconds. Meanwhile other withdrawals are made, one after the
 /// other.
@@ -59,10 +35,8 @@ async fn with_others(
 #[test]
 fn a_write_that_was_applied_unseen_is_recognised_under_those_that_came_after_it() {
     for others in [1, 15] {
-        virtual_time(async {
-            let bank = Bank::new().await;
-            bank.open().await;
-            let done = with_others(&bank, Fault::Hang(When::After), others)
+        in_bank(async |bank| {
+            let done = with_others(bank, Fault::Hang(When::After), others)
                 .await
                 .unwrap();
             assert_eq!((done.version, done.attempts), (number(2), 1));
@@ -80,11 +54,9 @@ fn a_write_that_was_applied_unseen_is_recognised_under_those_that_came_after_it(
 #[test]
 fn a_write_that_was_never_applied_is_decided_on_anew_over_what_came_before_it() {
     for fault in lost_unseen() {
-        virtual_time(async {
-            let bank = Bank::new().await;
-            bank.open().await;
+        in_bank(async |bank| {
             let late = Fault::Hang(When::Before).and(fault);
-            let done = with_others(&bank, late, 3).await.unwrap();
+            let done = with_others(bank, late, 3).await.unwrap();
             assert_eq!((done.version, done.attempts), (number(5), 2));
             let account = bank.account().await.unwrap();
             assert_eq!(read(&account, "Balance"), -303);
@@ -93,35 +65,19 @@ fn a_write_that_was_never_applied_is_decided_on_anew_over_what_came_before_it() 
 }
 
 #[test]
-fn a_write_that_arrives_after_all_changes_nothing_any_more() {
-    virtual_time(async {
-        let bank = Bank::new().await;
-        bank.open().await;
-        let late = Fault::Hang(When::Before).and(Fault::Duplicate { after: 5 * SECOND });
-        let done = with_others(&bank, late, 3).await.unwrap();
-        assert_eq!(done.attempts, 2);
-        let account = bank.account().await;
-        sleep(10 * SECOND).await;
-        assert_eq!(bank.account().await, account);
-    });
-}
-
-#[test]
 fn under_more_writes_than_are_remembered_nobody_knows_and_the_caller_is_told_so() {
     for (fault, others) in [
         (Fault::Hang(When::After), 16),
         (Fault::Hang(When::Before), 16),
     ] {
-        virtual_time(async {
-            let bank = Bank::new().await;
-            bank.open().await;
+        in_bank(async |bank| {
             let Err(UpdateError::OutcomeUnknown {
                 expected,
                 found,
                 key,
                 source,
                 ..
-            }) = with_others(&bank, fault.clone(), others).await
+            }) = with_others(bank, fault.clone(), others).await
             else {
                 panic!("{fault:?}: it cannot be known")
             };
@@ -139,9 +95,7 @@ fn under_more_writes_than_are_remembered_nobody_knows_and_the_caller_is_told_so(
 
 #[test]
 fn a_write_that_is_never_answered_is_unknown_and_a_read_is_not() {
-    virtual_time(async {
-        let bank = Bank::new().await;
-        bank.open().await;
+    in_bank(async |bank| {
         let network = bank.network(1);
         let accounts = bank.accounts_on(&network, 1);
         let cut = |operation: &'static str| {
@@ -165,10 +119,7 @@ fn a_write_that_is_never_answered_is_unknown_and_a_read_is_not() {
         assert!(started.elapsed() <= 32 * SECOND, "{:?}", started.elapsed());
         cut("GetItem");
         let answer = withdraw(&accounts, "one", 400).await;
-        assert!(
-            matches!(answer, Err(UpdateError::Table(Error::Unavailable { .. }))),
-            "{answer:?}"
-        );
+        assert_is!(answer, Err(UpdateError::Table(Error::Unavailable { .. })));
         let account = bank.account().await.unwrap();
         assert_eq!(read(&account, "Balance"), 100);
     });
@@ -176,17 +127,12 @@ fn a_write_that_is_never_answered_is_unknown_and_a_read_is_not() {
 
 #[test]
 fn a_refusal_or_a_conflict_is_no_doubt() {
-    virtual_time(async {
-        let bank = Bank::new().await;
-        bank.open().await;
+    in_bank(async |bank| {
         let network = bank.network(1);
         let accounts = bank.accounts_on(&network, 1);
         first(&network, "PutItem", Fault::Refuse("AccessDeniedException"));
         let answer = withdraw(&accounts, "one", 10).await;
-        assert!(
-            matches!(answer, Err(UpdateError::Table(Error::Refused { .. }))),
-            "{answer:?}"
-        );
+        assert_is!(answer, Err(UpdateError::Table(Error::Refused { .. })));
         first(&network, "PutItem", Fault::Conflict);
         let done = withdraw(&accounts, "one", 10).await.unwrap();
         assert_eq!((done.version, done.attempts), (number(2), 1));
@@ -201,19 +147,14 @@ fn a_refusal_or_a_conflict_is_no_doubt() {
             bank.accounts().update(key(), delete).await.unwrap();
         };
         let (answer, ()) = tokio::join!(accounts.update(key(), delete), others);
-        assert!(
-            matches!(answer, Err(UpdateError::Caller("gone"))),
-            "{answer:?}"
-        );
+        assert_is!(answer, Err(UpdateError::Caller("gone")));
     });
 }
 
 #[test]
 fn a_deletion_whose_answer_is_lost_is_unknown_once_there_is_no_item() {
     for fault in applied_unseen() {
-        virtual_time(async {
-            let bank = Bank::new().await;
-            bank.open().await;
+        in_bank(async |bank| {
             let network = bank.network(1);
             first(&network, "DeleteItem", fault);
             let answer = bank.accounts_on(&network, 1).update(key(), delete).await;
@@ -231,9 +172,7 @@ fn a_deletion_whose_answer_is_lost_is_unknown_once_there_is_no_item() {
 #[test]
 fn a_deletion_that_was_lost_is_made_and_one_that_another_write_forestalled_is_decided_on_anew() {
     for fault in lost_unseen() {
-        virtual_time(async {
-            let bank = Bank::new().await;
-            bank.open().await;
+        in_bank(async |bank| {
             let network = bank.network(1);
             first(&network, "DeleteItem", fault.clone());
             let accounts = bank.accounts_on(&network, 1);

@@ -1,8 +1,4 @@
 //! An account from which several clients withdraw at once, in good and bad ways, and the audit of its ledger afterwards.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,6 +11,7 @@ use fairlock::embedded::{Engine, Faults, Latency, Network};
 use fairlock::{Change, Clock, Item, UpdateError, VersionedTable};
 
 use fairlock_testkit::keyed_tables::create_table;
+use fairlock_testkit::virtual_time;
 
 /// The time at which every test starts, in seconds since 1970.
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
@@ -43,6 +40,15 @@ pub(crate) fn n(number: impl ToString) -> AttributeValue {
 /// A number of an item.
 pub(crate) fn read(item: &Item, attribute: &str) -> i64 {
     item[attribute].as_n().unwrap().parse().unwrap()
+}
+
+/// Runs a test in virtual time, with an account that was opened.
+pub(crate) fn in_bank(test: impl AsyncFnOnce(&Bank)) {
+    virtual_time(async {
+        let bank = Bank::new().await;
+        bank.open().await;
+        test(&bank).await;
+    });
 }
 
 impl Bank {

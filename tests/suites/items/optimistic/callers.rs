@@ -9,16 +9,14 @@ use fairlock::{Change, Error, Fence, Item, Ticket, UpdateError, VersionedTable};
 
 use super::bank::*;
 use super::steps::*;
+use fairlock_testkit::assert_is;
 use fairlock_testkit::consistent_reads;
+use fairlock_testkit::lab::SECOND;
 use fairlock_testkit::virtual_time;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn an_update_is_one_consistent_read_and_one_write_and_to_keep_an_item_is_none() {
-    virtual_time(async {
-        let bank = Bank::new().await;
-        bank.open().await;
+    in_bank(async |bank| {
         let reads = consistent_reads::Reads::default();
         let network = reads.watch(bank.network(1));
         let accounts = bank.accounts_on(&network, 1);
@@ -38,9 +36,7 @@ fn an_update_is_one_consistent_read_and_one_write_and_to_keep_an_item_is_none() 
 
 #[test]
 fn a_closure_is_shown_its_own_attributes_and_the_version_is_kept_whatever_it_says() {
-    virtual_time(async {
-        let bank = Bank::new().await;
-        bank.open().await;
+    in_bank(async |bank| {
         let wrong = |item: Option<Item>| {
             let mut item = item.unwrap();
             assert!(!item.contains_key("version") && !item.contains_key("version_writes"));
@@ -99,9 +95,7 @@ fn an_item_without_a_version_gets_one_and_from_then_on_no_change_is_lost() {
 
 #[test]
 fn those_who_write_with_versions_in_other_ways_lose_nothing_and_nothing_of_theirs_is_lost() {
-    virtual_time(async {
-        let bank = Bank::new().await;
-        bank.open().await;
+    in_bank(async |bank| {
         // As the article does it.
         let writes_by_hand = async |version: u64, condition: bool| {
             let mut account = bank.account().await.unwrap();
@@ -115,7 +109,7 @@ fn those_who_write_with_versions_in_other_ways_lose_nothing_and_nothing_of_their
             put.send().await
         };
         let touches = async |accounts: VersionedTable| accounts.update(key(), touch).await;
-        let touched = despite(&bank, "PutItem", touches, async |_| {
+        let touched = despite(bank, "PutItem", touches, async |_| {
             writes_by_hand(1, true).await.unwrap();
         });
         assert_eq!(touched.await.unwrap().version, number(3));
@@ -247,9 +241,7 @@ fn a_fence_that_is_no_token_is_said_before_anything_is_written() {
 
 #[test]
 fn a_fenced_update_says_the_item_with_its_token() {
-    virtual_time(async {
-        let bank = Bank::new().await;
-        bank.open().await;
+    in_bank(async |bank| {
         for token in [7, 9] {
             let fence = Fence::new("fence", Ticket::new(token));
             let fenced = bank.accounts().fenced(fence.clone());
@@ -267,16 +259,14 @@ fn a_fenced_update_says_the_item_with_its_token() {
 
 #[test]
 fn a_fenced_update_is_refused_by_a_newer_token_whether_it_came_before_the_read_or_after() {
-    virtual_time(async {
-        let bank = Bank::new().await;
-        bank.open().await;
+    in_bank(async |bank| {
         let fenced = |accounts: VersionedTable, ticket| {
             accounts.fenced(Fence::new("fence", Ticket::new(ticket)))
         };
         let touches = async |accounts, ticket| fenced(accounts, ticket).update(key(), touch).await;
         touches(bank.accounts(), 7).await.unwrap();
         let touched = despite(
-            &bank,
+            bank,
             "PutItem",
             async |accounts| touches(accounts, 7).await,
             async |accounts| {
@@ -290,10 +280,7 @@ fn a_fenced_update_is_refused_by_a_newer_token_whether_it_came_before_the_read_o
             assert_eq!((ticket, newest), (Ticket::new(7), Ticket::new(8)));
         }
         let deleted = fenced(bank.accounts(), 7).update(key(), delete).await;
-        assert!(
-            matches!(deleted, Err(UpdateError::Stale { .. })),
-            "{deleted:?}"
-        );
+        assert_is!(deleted, Err(UpdateError::Stale { .. }));
         fenced(bank.accounts(), 8)
             .update(key(), delete)
             .await
@@ -335,7 +322,7 @@ fn settings_and_keys_that_cannot_work_are_refused_by_type_before_anything_is_sen
             builder().request_timeout(Duration::ZERO).build().err(),
             builder().request_timeout(Duration::MAX).build().err(),
         ] {
-            assert!(matches!(refused, Some(Error::Invalid(_))), "{refused:?}");
+            assert_is!(refused, Some(Error::Invalid(_)));
         }
         for timeout in [SECOND / 1000, 10 * SECOND, 3600 * SECOND] {
             builder().request_timeout(timeout).build().unwrap();
@@ -347,11 +334,7 @@ fn settings_and_keys_that_cannot_work_are_refused_by_type_before_anything_is_sen
             accounts.update([("version", n(1))], touch).await,
             fenced.update(key(), touch).await,
         ] {
-            let refused = refused.unwrap_err();
-            assert!(
-                matches!(refused, UpdateError::Table(Error::Invalid(_))),
-                "{refused:?}"
-            );
+            assert_is!(refused, Err(UpdateError::Table(Error::Invalid(_))));
         }
         assert_eq!(network.counts().requests(), 0);
     });

@@ -1,10 +1,4 @@
 //! First writes, on a key that carries no id of a write: what their callers learn if other writes come between.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
-
-use std::time::Duration;
 
 use fairlock::embedded::{Fault, Gate, When};
 use fairlock::{Change, Item, UpdateError, VersionedTable};
@@ -13,9 +7,8 @@ use tokio::time::sleep;
 use super::bank::*;
 use super::steps::*;
 use fairlock_testkit::ambiguous_endings::{applied_unseen, first};
+use fairlock_testkit::lab::SECOND;
 use fairlock_testkit::virtual_time;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// What other kinds of writers leave: nothing, an item without a version, and an item with a version of their own.
 fn bases() -> [Option<Item>; 3] {

@@ -1,60 +1,19 @@
 //! Items with versions: no change is lost, none is made twice, and the loser of a race learns what was found.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 mod answers;
 mod bank;
 mod callers;
 mod firsts;
 mod races;
-mod slot;
 mod steps;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use bank::{Bank, Told, Way, Worker, audit, storm};
-use fairlock::embedded::Faults;
+use fairlock_testkit::lab::SECOND;
 use fairlock_testkit::virtual_time;
 use futures::future::join_all;
 use tokio::time::sleep;
-
-const SECOND: Duration = Duration::from_secs(1);
-
-/// Makes the article's two withdrawals at once. Returns what is wrong afterwards.
-fn two_withdrawals(way: Way, seed: u64) -> Vec<String> {
-    virtual_time(async {
-        let bank = Bank::new().await;
-        bank.open().await;
-        let faults = Faults {
-            round_trip: storm().round_trip,
-            ..Faults::default()
-        };
-        let [one, other] =
-            [2 * seed, 2 * seed + 1].map(|seed| Worker::new(&bank, way, seed, faults));
-        let (one, other) = tokio::join!(one.withdraw("one", 400), other.withdraw("other", 300));
-        let account = bank.account().await.unwrap();
-        let told = BTreeMap::from([("one".to_owned(), one), ("other".to_owned(), other)]);
-        let mut wrong = audit(&account, &told);
-        if one == other {
-            wrong.push(format!("both were told {one:?}"));
-        }
-        wrong
-    })
-}
-
-#[test]
-fn of_the_articles_two_withdrawals_exactly_one_is_made() {
-    for seed in 0..50 {
-        let wrong = two_withdrawals(Way::Versioned, seed);
-        assert!(wrong.is_empty(), "seed {seed}: {wrong:?}");
-    }
-    let wrong = |seed| !two_withdrawals(Way::Naive, seed).is_empty();
-    let naive = (0..50).filter(|seed| wrong(*seed)).count();
-    assert!(naive > 5, "the naive way was wrong {naive} times only");
-}
 
 /// Four workers make five withdrawals each, in a storm. Returns what is wrong afterwards, and how often callers were told what.
 fn many_withdrawals(way: Way, seed: u64) -> (Vec<String>, BTreeMap<Told, usize>) {

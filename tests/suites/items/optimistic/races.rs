@@ -1,7 +1,5 @@
 //! Two clients change one item: one of them wins. The other decides again, or learns what it found.
 
-use std::time::Duration;
-
 use fairlock::embedded::{Fault, Gate, When};
 use fairlock::{UpdateError, Version, VersionedTable};
 use tokio::time::{Instant, sleep};
@@ -9,37 +7,17 @@ use tokio::time::{Instant, sleep};
 use super::bank::*;
 use super::steps::*;
 use fairlock_testkit::ambiguous_endings::first;
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::SECOND;
 use fairlock_testkit::virtual_time;
-
-const SECOND: Duration = Duration::from_secs(1);
-
-#[test]
-fn of_two_who_create_an_item_one_does_and_the_other_sees_it() {
-    virtual_time(async {
-        let bank = Bank::new().await;
-        let creates = async |accounts: VersionedTable| accounts.update(key(), create).await;
-        let meanwhile = async |accounts: VersionedTable| {
-            accounts.update(key(), create).await.unwrap();
-        };
-        let slow = despite(&bank, "PutItem", creates, meanwhile).await;
-        assert!(
-            matches!(slow, Err(UpdateError::Caller("taken"))),
-            "{slow:?}"
-        );
-        let version = bank.account().await.unwrap()["version"].clone();
-        assert_eq!(version, n(1));
-    });
-}
 
 #[test]
 fn a_deletion_does_not_take_what_was_changed_since_and_an_update_does_not_bring_back_what_was_deleted()
  {
-    virtual_time(async {
-        let bank = Bank::new().await;
-        bank.open().await;
+    in_bank(async |bank| {
         let deletes = async |accounts: VersionedTable| accounts.update(key(), delete).await;
         let touches = async |accounts: VersionedTable| accounts.update(key(), touch).await;
-        let deleted = despite(&bank, "DeleteItem", deletes, async |accounts| {
+        let deleted = despite(bank, "DeleteItem", deletes, async |accounts| {
             touches(accounts).await.unwrap();
         });
         let deleted = deleted.await.unwrap();
@@ -48,25 +26,19 @@ fn a_deletion_does_not_take_what_was_changed_since_and_an_update_does_not_bring_
             (2, Version::Absent, None)
         );
         bank.open().await;
-        let touched = despite(&bank, "PutItem", touches, async |accounts| {
+        let touched = despite(bank, "PutItem", touches, async |accounts| {
             deletes(accounts).await.unwrap();
         });
-        let touched = touched.await;
-        assert!(
-            matches!(touched, Err(UpdateError::Caller("gone"))),
-            "{touched:?}"
-        );
+        assert_is!(touched.await, Err(UpdateError::Caller("gone")));
         assert_eq!(bank.account().await, None);
     });
 }
 
 #[test]
 fn an_item_that_was_made_anew_is_not_taken_for_the_one_that_was_read() {
-    virtual_time(async {
-        let bank = Bank::new().await;
-        bank.open().await;
+    in_bank(async |bank| {
         let touches = async |accounts: VersionedTable| accounts.update(key(), touch).await;
-        let touched = despite(&bank, "PutItem", touches, async |accounts| {
+        let touched = despite(bank, "PutItem", touches, async |accounts| {
             accounts.update(key(), delete).await.unwrap();
             let again = accounts.update(key(), create).await.unwrap();
             assert_eq!(again.version, number(1), "the same version as before");
@@ -123,9 +95,7 @@ fn whoever_loses_too_often_is_told_what_was_expected_and_what_was_found() {
 
 #[test]
 fn the_attempts_are_counted_and_the_pauses_between_them_grow() {
-    virtual_time(async {
-        let bank = Bank::new().await;
-        bank.open().await;
+    in_bank(async |bank| {
         let network = bank.network(1).script(|request| {
             let is_put = request.operation() == "PutItem";
             is_put.then(|| Fault::Delay(When::Before, SECOND / 10))

@@ -1,40 +1,30 @@
 //! Holds that last for a time at least, or at most.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a helper of a test that cannot go on has failed the test; a caller's task, not the client's"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 mod shortest;
 
 use std::time::Duration;
 
 use fairlock::embedded::Fault;
-use fairlock::{Error, FairLock, LockGuard, LossReason, RecordWait};
+use fairlock::{Error, LockGuard, LossReason, RecordWait};
+use fairlock_testkit::assert_is;
 use fairlock_testkit::effort::sampled;
-use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::lab::{Host, Lab, MS, SECOND, acquire, cut_off, in_lab, waits};
 use fairlock_testkit::virtual_time;
 use tokio::time::Instant;
 
-const SECOND: Duration = Duration::from_secs(1);
-const MS: Duration = Duration::from_millis(1);
-
-fn lock(host: &Host) -> FairLock {
-    host.locks.fair_lock("a").unwrap()
-}
-
 async fn at_most(host: &Host, most: Duration) -> LockGuard {
-    let lock = lock(host).max_hold(most);
+    let lock = host.lock().max_hold(most);
     lock.acquire(RecordWait::Infinite).await.unwrap()
 }
 
 async fn at_least(host: &Host, least: Duration) -> LockGuard {
-    let lock = lock(host).min_hold(least);
+    let lock = host.lock().min_hold(least);
     lock.acquire(RecordWait::Infinite).await.unwrap()
 }
 
 async fn is_held(host: &Host) -> bool {
-    match lock(host).try_acquire().await.unwrap() {
+    match host.try_acquire().await {
         Some(guard) => {
             guard.release().await.unwrap();
             false
@@ -45,13 +35,11 @@ async fn is_held(host: &Host) -> bool {
 
 #[test]
 fn a_hold_ends_at_its_longest_and_the_next_has_the_lock_then() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two) = (lab.host(), lab.host());
+    in_lab(async |lab, [one, two]| {
         for longest in [SECOND, 5 * SECOND, 45 * SECOND, 600 * SECOND] {
             let guard = at_most(&one, longest).await;
             let begun = Instant::now();
-            let next = waits(&lab, &two).await;
+            let next = waits(lab, &two).await;
             let lost = guard.lost().await;
             assert_eq!(begun.elapsed(), longest);
             assert_eq!(lost.reason, LossReason::MaxHold { limit: longest });
@@ -60,7 +48,7 @@ fn a_hold_ends_at_its_longest_and_the_next_has_the_lock_then() {
             assert!(begun.elapsed() < longest + SECOND, "{longest:?}");
             assert!(next.ticket() > guard.ticket());
             let released = guard.release().await.unwrap_err();
-            assert!(matches!(released, Error::Lost { .. }), "{released}");
+            assert_is!(released, Error::Lost { .. });
             // The release of the lost guard took nothing from the next.
             lab.settle().await;
             assert!(next.is_held());
@@ -73,9 +61,7 @@ fn a_hold_ends_at_its_longest_and_the_next_has_the_lock_then() {
 #[test]
 fn a_hold_that_is_released_before_its_longest_costs_nothing_unless_that_is_shorter_than_the_lease()
 {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let one = lab.host();
+    in_lab(async |lab, [one]| {
         acquire(&one).await.release().await.unwrap();
         for (longest, requests) in [(600 * SECOND, 2), (30 * SECOND, 2), (5 * SECOND, 3)] {
             let before = one.network.counts();
@@ -101,9 +87,7 @@ fn nobody_holds_the_lock_beside_a_hold_that_is_cut_off_and_nobody_waits_longer_t
         .flat_map(|most| cuts.map(|cut| (most, cut)));
     for (most, cut) in sampled(pairs, 34) {
         let (most, cut) = (MS * most, MS * cut);
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (one, two) = (lab.host(), lab.host());
+        in_lab(async |lab, [one, two]| {
             // The next one knows the time.
             acquire(&two).await.release().await.unwrap();
             let guard = at_most(&one, most).await;
@@ -113,7 +97,7 @@ fn nobody_holds_the_lock_beside_a_hold_that_is_cut_off_and_nobody_waits_longer_t
                 lost.await;
                 begun.elapsed()
             });
-            let next = waits(&lab, &two).await;
+            let next = waits(lab, &two).await;
             let next = tokio::spawn(async move { (next.await.unwrap(), begun.elapsed()) });
             tokio::time::sleep_until(begun + cut).await;
             one.network.set_faults(cut_off());
@@ -140,9 +124,7 @@ fn renewals_without_an_answer_take_nothing_from_the_lease_that_the_table_shows()
         .into_iter()
         .flat_map(|it| spans.map(|of| (it, of)))
     {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let one = lab.host();
+        in_lab(async |lab, [one]| {
             let guard = at_most(&one, SECOND * most).await;
             let lost = guard.lost();
             lab.wait(SECOND * cut).await;
@@ -151,7 +133,7 @@ fn renewals_without_an_answer_take_nothing_from_the_lease_that_the_table_shows()
                 false => one.network.set_faults(cut_off()),
                 true => {
                     let denied = || Some(Fault::Refuse("AccessDeniedException"));
-                    let _ = one.network.clone().script(move |_| denied());
+                    one.script(move |_| denied());
                 }
             }
             while Instant::now() + 2 * MS < deadline {
@@ -208,13 +190,11 @@ fn a_holder_whose_lease_outlasts_its_longest_hold_hears_within_a_heartbeat_that_
 #[test]
 fn the_renewals_of_a_lease_that_outlasts_the_hold_never_prolong_it() {
     for (most, cut) in [(12, 11), (25, 21), (100, 91), (100, 99)] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (one, two) = (lab.host(), lab.host());
+        in_lab(async |lab, [one, two]| {
             acquire(&two).await.release().await.unwrap();
             let guard = at_most(&one, SECOND * most).await;
             let begun = Instant::now();
-            let next = waits(&lab, &two).await;
+            let next = waits(lab, &two).await;
             tokio::time::sleep_until(begun + SECOND * cut).await;
             one.network.set_faults(cut_off());
             assert!(matches!(
@@ -230,29 +210,10 @@ fn the_renewals_of_a_lease_that_outlasts_the_hold_never_prolong_it() {
     }
 }
 
-#[test]
-fn a_bounded_holder_that_is_broken_learns_it_within_a_heartbeat() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, ops) = (lab.host(), lab.host());
-        let guard = at_most(&one, 25 * SECOND).await;
-        let seen = lock(&ops).inspect().await.unwrap().holder.unwrap();
-        ops.locks.break_hold("a", &seen, "away").await.unwrap();
-        let broken = Instant::now();
-        assert!(matches!(
-            guard.lost().await.reason,
-            LossReason::Broken { .. }
-        ));
-        assert!(broken.elapsed() <= 10 * SECOND, "{:?}", broken.elapsed());
-    });
-}
-
 /// A check names where the hold stands, which its owner must have heard.
 #[test]
 fn a_bounded_hold_is_checked_a_heartbeat_after_the_permits_were_changed() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, ops) = (lab.host(), lab.host());
+    in_lab(async |lab, [one, ops]| {
         let five = one.locks.semaphore("s", 5).unwrap().max_hold(25 * SECOND);
         let two = five.acquire_many(2, RecordWait::Infinite).await.unwrap();
         ops.locks.resize("s", 3).await.unwrap();
@@ -265,19 +226,18 @@ fn a_bounded_hold_is_checked_a_heartbeat_after_the_permits_were_changed() {
 
 #[test]
 fn readers_and_permits_end_one_by_one() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two) = (lab.host(), lab.host());
-        let short = lock(&one).max_hold(20 * SECOND);
+    in_lab(async |lab, [one, two]| {
+        let short = one.lock().max_hold(20 * SECOND);
         let short = short.acquire_shared(RecordWait::Infinite).await.unwrap();
-        let long = lock(&two)
+        let long = two
+            .lock()
             .acquire_shared(RecordWait::Infinite)
             .await
             .unwrap();
         short.lost().await;
         lab.settle().await;
         assert!(long.is_held());
-        let states = lock(&two).inspect().await.unwrap();
+        let states = two.inspect().await;
         assert_eq!(
             states.holder.map(|holder| holder.ticket),
             Some(long.ticket())
@@ -295,26 +255,9 @@ fn readers_and_permits_end_one_by_one() {
 }
 
 #[test]
-fn work_that_takes_longer_than_its_longest_hold_ends_with_it() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let one = lab.host();
-        let lock = lock(&one).max_hold(3 * SECOND);
-        let work = async |_: &LockGuard| lab.wait(60 * SECOND).await;
-        let Err(Error::Lost { reason, .. }) = lock.run(RecordWait::Infinite, work).await else {
-            panic!("it was lost");
-        };
-        assert_eq!(reason, LossReason::MaxHold { limit: 3 * SECOND });
-        assert!(lab.is_free("a").await);
-    });
-}
-
-#[test]
 fn callers_of_one_client_each_have_their_own_shortest_and_longest_time() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let one = lab.host();
-        let least = lock(&one).min_hold(10 * SECOND);
+    in_lab(async |_, [one]| {
+        let least = one.lock().min_hold(10 * SECOND);
         let begun = Instant::now();
         let turn = || async {
             let guard = least.acquire(RecordWait::Infinite).await.unwrap();
@@ -333,9 +276,7 @@ fn callers_of_one_client_each_have_their_own_shortest_and_longest_time() {
 
 #[test]
 fn a_longest_hold_that_never_ends_is_none() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let one = lab.host();
+    in_lab(async |lab, [one]| {
         for longest in [Duration::MAX, Duration::from_secs(u64::MAX)] {
             let guard = at_most(&one, longest).await;
             lab.wait(100 * SECOND).await;
@@ -347,18 +288,16 @@ fn a_longest_hold_that_never_ends_is_none() {
 
 #[test]
 fn bounds_that_no_hold_can_keep_are_refused_before_any_request() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let one = lab.host();
+    in_lab(async |_, [one]| {
         let year = 366 * 86_400 * SECOND;
         for bad in [
-            lock(&one).max_hold(Duration::ZERO),
-            lock(&one).min_hold(Duration::ZERO),
-            lock(&one).min_hold(year),
-            lock(&one).min_hold(2 * SECOND).max_hold(SECOND),
+            one.lock().max_hold(Duration::ZERO),
+            one.lock().min_hold(Duration::ZERO),
+            one.lock().min_hold(year),
+            one.lock().min_hold(2 * SECOND).max_hold(SECOND),
         ] {
             let refused = bad.try_acquire().await.unwrap_err();
-            assert!(matches!(refused, Error::Invalid(_)), "{refused}");
+            assert_is!(refused, Error::Invalid(_));
             let told = refused.to_string();
             assert!(told.contains("_hold"), "{told}");
         }

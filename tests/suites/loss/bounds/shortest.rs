@@ -1,30 +1,24 @@
 //! Holds that last for a time at least, however soon they are given back.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a helper of a test that cannot go on has failed the test; a caller's task, not the client's"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::time::Duration;
 
 use fairlock::{Error, HeldLocks, RecordWait};
-use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
-use fairlock_testkit::virtual_time;
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::{EPOCH, Host, Lab, MS, SECOND, acquire, cut_off, in_lab, waits};
 use tokio::time::Instant;
 
-use super::{MS, SECOND, at_least, is_held, lock};
+use super::{at_least, is_held};
 
 #[test]
 fn a_lock_that_is_released_early_is_held_for_its_shortest_time_and_then_handed_over() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two, three) = (lab.host(), lab.host(), lab.host());
+    in_lab(async |lab, [one, two, three]| {
         acquire(&one).await.release().await.unwrap();
         for least in [SECOND, 20 * SECOND, 3_600 * SECOND] {
             let before = one.network.counts();
             let guard = at_least(&one, least).await;
             let begun = Instant::now();
-            let next = waits(&lab, &two).await;
+            let next = waits(lab, &two).await;
             if least > SECOND {
                 guard.release().await.unwrap();
                 assert!(begun.elapsed() < 2 * SECOND, "it does not wait");
@@ -47,34 +41,6 @@ fn a_lock_that_is_released_early_is_held_for_its_shortest_time_and_then_handed_o
     });
 }
 
-#[test]
-fn a_lock_whose_process_ends_after_the_release_is_held_for_its_shortest_time() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two, three) = (lab.host(), lab.host(), lab.host());
-        acquire(&two).await.release().await.unwrap();
-        for least in [5 * SECOND, 45 * SECOND, 300 * SECOND] {
-            let guard = at_least(&one, least).await;
-            let begun = Instant::now();
-            guard.release().await.unwrap();
-            one.network.set_faults(cut_off());
-            let next = waits(&lab, &two).await;
-            tokio::time::sleep_until(begun + least - MS).await;
-            assert!(is_held(&three).await);
-            let next = next.await.unwrap();
-            let granted = begun.elapsed();
-            let bound = least + SECOND + MS * 300;
-            assert!(
-                granted >= least && granted <= bound,
-                "{least:?}: {granted:?}"
-            );
-            next.release().await.unwrap();
-            one.network
-                .set_faults(fairlock::embedded::Faults::default());
-        }
-    });
-}
-
 /// Who comes for a hold that was given back early, by a process that is gone since.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Comer {
@@ -91,12 +57,11 @@ fn a_hold_that_was_given_back_ends_with_its_shortest_time_for_all_who_come() {
     for comer in [Comer::Before, Comer::After, Comer::NoWait] {
         for (off, part) in [(0, 1), (0, 450), (0, 999), (3, 1), (3, 500), (1_000, 999)] {
             let (off, part) = (SECOND * off, MS * part);
-            virtual_time(async {
-                let lab = Lab::new().await;
+            in_lab(async |lab, []| {
                 let host = || lab.host_with(|to| to.clock(lab.clock.clone().ahead(off)));
                 for least in [SECOND, 5 * SECOND, 50 * SECOND, 600 * SECOND] {
                     tokio::time::sleep(part).await;
-                    let granted = next_after(&lab, [host(), host()], comer, least).await;
+                    let granted = next_after(lab, [host(), host()], comer, least).await;
                     // A wrong wall clock tells nothing of the parts of a second, nor of what the clock of leases may have drifted.
                     let differ = if off.is_zero() { 0 } else { 2 };
                     let bound = least + SECOND * (1 + differ) + MS * 300;
@@ -128,7 +93,7 @@ async fn next_after(lab: &Lab, hosts: [Host; 2], comer: Comer, least: Duration) 
         None => {
             tokio::time::sleep_until(begun + least - SECOND).await;
             loop {
-                match lock(&two).try_acquire().await.unwrap() {
+                match two.try_acquire().await {
                     Some(guard) => break guard,
                     None => tokio::time::sleep(MS * 50).await,
                 }
@@ -143,24 +108,14 @@ async fn next_after(lab: &Lab, hosts: [Host; 2], comer: Comer, least: Duration) 
 
 #[test]
 fn a_hold_that_was_given_back_is_shown_as_such_and_is_no_takeover() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let (one, two, began) = (lab.host(), lab.host(), Instant::now());
         let guard = at_least(&one, 20 * SECOND).await;
-        assert_eq!(
-            lock(&two)
-                .inspect()
-                .await
-                .unwrap()
-                .holder
-                .unwrap()
-                .kept_until,
-            None
-        );
+        assert_eq!(two.inspect().await.holder.unwrap().kept_until, None);
         lab.wait(SECOND).await;
         guard.release().await.unwrap();
         one.network.set_faults(cut_off());
-        let holder = lock(&two).inspect().await.unwrap().holder.unwrap();
+        let holder = two.inspect().await.holder.unwrap();
         let until = holder.kept_until.unwrap();
         let until = until.duration_since(std::time::UNIX_EPOCH + EPOCH).unwrap();
         let passed = began.elapsed();
@@ -168,7 +123,7 @@ fn a_hold_that_was_given_back_is_shown_as_such_and_is_no_takeover() {
             until > passed + 18 * SECOND && until < passed + 20 * SECOND,
             "{until:?}"
         );
-        let refused = lock(&two).acquire(RecordWait::Timeout(SECOND)).await;
+        let refused = two.lock().acquire(RecordWait::Timeout(SECOND)).await;
         let told = refused.unwrap_err().to_string();
         assert!(
             told.contains("it is kept until ") && told.contains("gave ticket"),
@@ -181,9 +136,7 @@ fn a_hold_that_was_given_back_is_shown_as_such_and_is_no_takeover() {
 #[test]
 fn a_shutdown_leaves_the_rest_of_the_shortest_time_to_the_lease() {
     for held in [HeldLocks::Keep, HeldLocks::Release] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (one, two) = (lab.host(), lab.host());
+        in_lab(async |_, [one, two]| {
             acquire(&two).await.release().await.unwrap();
             let guard = at_least(&one, 40 * SECOND).await;
             let begun = Instant::now();
@@ -208,14 +161,12 @@ fn a_shutdown_leaves_the_rest_of_the_shortest_time_to_the_lease() {
 
 #[test]
 fn a_release_that_cannot_keep_the_lock_says_so_and_its_lease_ends_the_hold() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two) = (lab.host(), lab.host());
+    in_lab(async |lab, [one, two]| {
         let guard = at_least(&one, 60 * SECOND).await;
-        let next = waits(&lab, &two).await;
+        let next = waits(lab, &two).await;
         one.network.set_faults(cut_off());
         let released = guard.release().await.unwrap_err();
-        assert!(matches!(released, Error::Unavailable { .. }), "{released}");
+        assert_is!(released, Error::Unavailable { .. });
         next.await.unwrap().release().await.unwrap();
     });
 }
@@ -224,10 +175,8 @@ fn a_release_that_cannot_keep_the_lock_says_so_and_its_lease_ends_the_hold() {
 #[test]
 fn a_grant_that_its_call_did_not_take_is_given_back_before_its_shortest_time() {
     for is_dropped in [false, true] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (one, two) = (lab.host(), lab.host());
-            let least = lock(&one).min_hold(600 * SECOND);
+        in_lab(async |lab, [one, two]| {
+            let least = one.lock().min_hold(600 * SECOND);
             let mut call = Box::pin(least.acquire(RecordWait::Infinite));
             assert!(futures::poll!(call.as_mut()).is_pending());
             // It is granted by then, and the client takes no guard back yet.
@@ -249,11 +198,9 @@ fn a_grant_that_its_call_did_not_take_is_given_back_before_its_shortest_time() {
 
 #[test]
 fn a_lock_that_is_kept_can_be_broken() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two) = (lab.host(), lab.host());
+    in_lab(async |lab, [one, two]| {
         at_least(&one, 600 * SECOND).await.release().await.unwrap();
-        let seen = lock(&two).inspect().await.unwrap().holder.unwrap();
+        let seen = two.inspect().await.holder.unwrap();
         two.locks.break_hold("a", &seen, "").await.unwrap();
         assert!(!is_held(&two).await);
         lab.wait(700 * SECOND).await;

@@ -7,11 +7,8 @@ use fairlock::LockClientBuilder;
 use fairlock::embedded::{Fault, When};
 
 use fairlock_testkit::effort::sampled;
-use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
-use fairlock_testkit::verbs::meets;
-use fairlock_testkit::virtual_time;
+use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, cut_off, in_lab, waits};
 
-const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// What a fleet sets, with its lease and its request time-out.
@@ -92,17 +89,16 @@ fn slow_host(lab: &Lab, fleet: &Fleet) -> Host {
 #[test]
 fn nobody_of_another_fleet_has_the_lock_before_its_holder_stopped_believing() {
     for (one, other) in pairs() {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (holder, caller) = (slow_host(&lab, one), lab.host_with(other.set));
+        in_lab(async |lab, []| {
+            let (holder, caller) = (slow_host(lab, one), lab.host_with(other.set));
             let watcher = lab.host_with(other.set);
             let guard = acquire(&holder).await;
-            let waiting = waits(&lab, &watcher).await;
+            let waiting = waits(lab, &watcher).await;
             lab.wait(one.lease * 3 / 4).await;
             assert!(guard.is_held(), "{} / {}", one.name, other.name);
             waiting.abort();
             holder.network.set_faults(cut_off());
-            let lock = caller.locks.fair_lock("a").unwrap();
+            let lock = caller.lock();
             let caller_has_it = async || lock.try_acquire().await.unwrap().is_some();
             // The loop ends with the lease at the latest.
             while guard.is_held() {
@@ -118,17 +114,16 @@ fn nobody_of_another_fleet_has_the_lock_before_its_holder_stopped_believing() {
 #[test]
 fn a_waiter_whose_row_is_late_within_its_own_time_out_is_not_passed_by_another_fleet() {
     for (one, other) in pairs() {
-        virtual_time(async {
-            let lab = Lab::new().await;
+        in_lab(async |lab, []| {
             let [holder, successor, late] =
                 [(); 3].map(|()| lab.host_with(|it| (one.set)(it).successor_slots(1)));
             let behind = lab.host_with(|it| (other.set)(it).successor_slots(1));
             let guard = acquire(&holder).await;
-            let successor = waits(&lab, &successor).await;
+            let successor = waits(lab, &successor).await;
             let delay = Fault::Delay(When::Before, one.timeout * 9 / 10);
-            let joins = meets(&late.network, "join", usize::MAX, delay);
-            let late = waits(&lab, &late).await;
-            let behind = waits(&lab, &behind).await;
+            let joins = late.meets("join", usize::MAX, delay);
+            let late = waits(lab, &late).await;
+            let behind = waits(lab, &behind).await;
             guard.release().await.unwrap();
             successor.await.unwrap().release().await.unwrap();
             let first = late.await.unwrap();
@@ -142,8 +137,7 @@ fn a_waiter_whose_row_is_late_within_its_own_time_out_is_not_passed_by_another_f
 
 #[test]
 fn a_retention_must_be_twice_the_lease() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let built = |retention| {
             let builder = fairlock::LockClient::builder(lab.engine.client());
             builder

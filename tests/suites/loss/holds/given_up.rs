@@ -1,9 +1,5 @@
 //! Places that another process gives up, by their names, because their owner was killed.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a helper of a test that cannot go on has failed the test; a caller's task, not the client's"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,9 +7,8 @@ use std::time::Duration;
 use fairlock::{Error, LossReason, PlaceId, RecordWait};
 use tokio::time::Instant;
 
-use super::SECOND;
-use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
-use fairlock_testkit::virtual_time;
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, cut_off, in_lab, in_slots, waits};
 
 /// The place after it was carried to another process as text.
 fn carried(place: &PlaceId) -> PlaceId {
@@ -24,7 +19,7 @@ fn carried(place: &PlaceId) -> PlaceId {
 async fn waits_observed(lab: &Lab, host: &Host) -> PlaceId {
     let told = Arc::new(Mutex::new(None));
     let seen = Arc::clone(&told);
-    let lock = host.locks.fair_lock("a").unwrap();
+    let lock = host.lock();
     let lock = lock.observed(move |waiting| {
         if waiting.place_id.is_some() {
             seen.lock().unwrap().clone_from(&waiting.place_id);
@@ -42,16 +37,14 @@ async fn waits_observed(lab: &Lab, host: &Host) -> PlaceId {
 #[test]
 fn a_place_that_is_given_up_is_not_waited_for_wherever_it_is() {
     for killed in 0..5 {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let hosts = lab.hosts_with_slots(6, 2);
+        in_slots(2, async |lab, hosts: [Host; 6]| {
             let (first, rest) = hosts.split_first().unwrap();
             let guard = acquire(first).await;
             let mut places = vec![guard.place_id()];
             for host in &rest[..4] {
-                places.push(waits_observed(&lab, host).await);
+                places.push(waits_observed(lab, host).await);
             }
-            let last = waits(&lab, &rest[4]).await;
+            let last = waits(lab, &rest[4]).await;
             hosts[killed].network.set_faults(cut_off());
             let other = lab.host();
             let place = carried(&places[killed]);
@@ -80,9 +73,7 @@ fn a_place_that_is_given_up_is_not_waited_for_wherever_it_is() {
 
 #[test]
 fn a_part_of_a_lock_is_given_up_and_the_others_keep_theirs() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two, three) = (lab.host(), lab.host(), lab.host());
+    in_lab(async |lab, [one, two, three]| {
         let of = |host: &Host| host.locks.semaphore("a", 2).unwrap();
         let stays = of(&one).acquire(RecordWait::NoWait).await.unwrap();
         let goes = of(&two).acquire(RecordWait::NoWait).await.unwrap();
@@ -97,43 +88,32 @@ fn a_part_of_a_lock_is_given_up_and_the_others_keep_theirs() {
 
 #[test]
 fn whoever_lives_learns_that_its_place_was_given_up() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two, other) = (lab.host(), lab.host(), lab.host());
+    in_lab(async |lab, [one, two, other]| {
         let guard = acquire(&one).await;
-        let waiting = waits_observed(&lab, &two).await;
-        other.locks.give_up(&waiting, Duration::ZERO).await.unwrap();
+        let waiting = waits_observed(lab, &two).await;
+        other.locks.give_up(&waiting).await.unwrap();
         // The waiter has drawn another ticket, and has its turn by that one.
         lab.wait(2 * SECOND).await;
-        let queue = other.locks.fair_lock("a").unwrap().inspect().await.unwrap();
+        let queue = other.inspect().await;
         assert_eq!(queue.queue.len(), 1);
         assert!(queue.queue[0].ticket > guard.ticket());
         let place = guard.place_id();
         other.locks.give_up(&place, Duration::ZERO).await.unwrap();
         let reason = guard.lost().await.reason;
-        assert!(matches!(reason, LossReason::Evicted { .. }), "{reason}");
+        assert_is!(reason, LossReason::Evicted { .. });
     });
 }
 
 #[test]
 fn a_place_in_a_table_or_by_a_client_that_is_gone_is_told() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, other) = (lab.host(), lab.host());
+    in_lab(async |lab, [one, other]| {
         let place = acquire(&one).await.place_id();
         lab.delete_lock_item("a").await;
         other.locks.give_up(&place, Duration::ZERO).await.unwrap();
         other.network.set_faults(cut_off());
         let started = Instant::now();
-        let unanswered = other
-            .locks
-            .give_up(&place, Duration::ZERO)
-            .await
-            .unwrap_err();
-        assert!(
-            matches!(unanswered, Error::Unavailable { .. }),
-            "{unanswered}"
-        );
+        let unanswered = other.locks.give_up(&place).await.unwrap_err();
+        assert_is!(unanswered, Error::Unavailable { .. });
         assert!(started.elapsed() < 30 * SECOND, "{:?}", started.elapsed());
     });
 }

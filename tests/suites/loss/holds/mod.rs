@@ -9,47 +9,28 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use fairlock::embedded::{Fault, Faults, Latency, Network, When};
-use fairlock::{Error, LockClient, LossReason, RecordWait, Ticket};
+use fairlock::embedded::{Fault, Faults, Network, When};
+use fairlock::{Error, LockClient, LossReason, RecordWait};
+use fairlock_testkit::assert_is;
 use fairlock_testkit::effort::sized;
-use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::lab::{
+    EPOCH, Host, Lab, MS, SECOND, acquire, away, cut_all, cut_off, has_turn, in_lab, loss, silent,
+    waits,
+};
 use fairlock_testkit::verbs;
-use fairlock_testkit::verbs::meets;
 use fairlock_testkit::virtual_time;
 use futures::{FutureExt, poll};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-const SECOND: Duration = Duration::from_secs(1);
-const MS: Duration = Duration::from_millis(1);
 /// The default lease without its margin.
 const BELIEVED: Duration = Duration::from_millis(29_400);
 
 #[test]
-fn a_lock_is_held_for_as_long_as_it_is_renewed() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (lab.host(), lab.host());
-        let guard = acquire(&a).await;
-        let _waiting = waits(&lab, &b).await;
-        for _ in 0..100 {
-            lab.wait(6 * SECOND).await;
-            assert!(guard.is_held() && guard.remaining() > 19 * SECOND && !guard.in_danger());
-        }
-        guard.release().await.unwrap();
-    });
-}
-
-#[test]
 fn the_lease_counts_from_before_the_request_and_not_from_the_answer() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         acquire(&host).await.release().await.unwrap();
-        host.network.set_faults(Faults {
-            round_trip: Latency::Constant(SECOND),
-            ..Faults::default()
-        });
+        host.network.set_faults(away(SECOND));
         let started = Instant::now();
         let guard = acquire(&host).await;
         assert_eq!(guard.remaining(), BELIEVED - started.elapsed());
@@ -73,16 +54,13 @@ fn a_cut_off_holder_is_told_at_its_local_deadline_before_anybody_else_has_the_lo
         Fault::Hang(When::After),
         Fault::Throttle,
     ] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (a, b) = (lab.host(), lab.host());
+        in_lab(async |lab, [a, b]| {
             let guard = acquire(&a).await;
-            let waiting = waits(&lab, &b).await;
-            meets(&a.network, "renew hold", usize::MAX, fault);
+            let waiting = waits(lab, &b).await;
+            a.meets("renew hold", usize::MAX, fault);
             let cut = Instant::now();
-            let loss = guard.lost().await.reason;
-            let LossReason::Unreachable { cause } = loss else {
-                panic!("{loss}");
+            let LossReason::Unreachable { cause } = guard.lost().await.reason else {
+                panic!("it is out of reach");
             };
             assert!(cause.starts_with("`renew` "), "{cause}");
             assert!(cut.elapsed() <= BELIEVED, "{:?}", cut.elapsed());
@@ -93,49 +71,25 @@ fn a_cut_off_holder_is_told_at_its_local_deadline_before_anybody_else_has_the_lo
             );
             let next = waiting.await.unwrap();
             assert!(next.ticket() > guard.ticket());
-            let Err(Error::Lost {
-                reason: LossReason::Unreachable { .. },
-                ..
-            }) = guard.release().await
-            else {
-                panic!()
-            };
+            let released = loss(guard.release().await);
+            assert!(matches!(released, LossReason::Unreachable { .. }));
             assert!(next.is_held(), "the late release released the next holder");
         });
     }
 }
 
 #[test]
-fn a_holder_is_in_danger_in_its_last_third_while_renewals_fail_and_recovers() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        let guard = acquire(&host).await;
-        host.network.set_faults(cut_off());
-        lab.wait(15 * SECOND).await;
-        assert!(!guard.in_danger(), "more than a third is left");
-        lab.wait(6 * SECOND).await;
-        assert!(guard.in_danger() && guard.is_held());
-        host.network.set_faults(Faults::default());
-        lab.wait(3 * SECOND).await;
-        assert!(!guard.in_danger() && guard.remaining() > 20 * SECOND);
-        guard.release().await.unwrap();
-    });
-}
-
-#[test]
 fn an_evicted_holder_learns_by_whom() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let (a, b) = (
             lab.host_with(|builder| builder.clock(slow(&lab_clock()))),
             lab.host(),
         );
         let guard = acquire(&a).await;
-        let waiting = waits(&lab, &b).await;
-        meets(&a.network, "renew hold", usize::MAX, Fault::Throttle);
+        let waiting = waits(lab, &b).await;
+        a.meets("renew hold", usize::MAX, Fault::Throttle);
         let next = waiting.await.unwrap();
-        meets(&a.network, "renew hold", 0, Fault::Throttle);
+        a.meets("renew hold", 0, Fault::Throttle);
         let loss = guard.lost().await.reason;
         let told = loss.to_string();
         let LossReason::Evicted { by: Some(by) } = loss else {
@@ -155,28 +109,6 @@ fn slow(clock: &fairlock::Clock) -> fairlock::Clock {
 
 fn lab_clock() -> fairlock::Clock {
     fairlock::Clock::of_tokio(EPOCH)
-}
-
-#[test]
-fn a_holder_whose_lock_item_was_deleted_is_told_so_and_the_next_ticket_is_larger() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (lab.host(), lab.host());
-        let guard = acquire(&a).await;
-        lab.wait(2 * SECOND).await;
-        lab.delete_lock_item("a").await;
-        assert_eq!(guard.lost().await.reason, LossReason::Deleted);
-        let next = acquire(&b).await;
-        assert!(next.ticket() > guard.ticket());
-        assert!(matches!(
-            guard.release().await,
-            Err(Error::Lost {
-                reason: LossReason::Deleted,
-                ..
-            })
-        ));
-        assert!(next.is_held());
-    });
 }
 
 /// While a client is quiet, it advances the last time that it learned by its own clock, and errs on the late side.
@@ -201,30 +133,9 @@ fn tickets_grow_over_an_item_that_was_made_after_a_silence_and_deleted_at_once()
 }
 
 #[test]
-fn a_deletion_that_only_the_release_notices_is_a_loss_too() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        let guard = acquire(&host).await;
-        lab.delete_lock_item("a").await;
-        let Err(Error::Lost {
-            reason: LossReason::Deleted,
-            ticket,
-            ..
-        }) = guard.release().await
-        else {
-            panic!()
-        };
-        assert!(ticket.get() > 0);
-    });
-}
-
-#[test]
 fn a_hung_renewal_of_one_lock_lets_no_other_lapse() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        let _ = host.network.clone().script(|request| {
+    in_lab(async |lab, [host]| {
+        host.script(|request| {
             let hangs = verbs::verb(request) == "renew hold" && request.key("pk") == Some("b");
             hangs.then_some(Fault::Hang(When::Before))
         });
@@ -243,9 +154,7 @@ fn a_hung_renewal_of_one_lock_lets_no_other_lapse() {
 
 #[test]
 fn lost_is_told_to_every_future_of_the_hold_and_never_after_a_release() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let guard = acquire(&host).await;
         let released = guard.lost();
         guard.release().await.unwrap();
@@ -261,56 +170,35 @@ fn lost_is_told_to_every_future_of_the_hold_and_never_after_a_release() {
         );
         let lost = guard.lost().await;
         assert_eq!((lost.lock.as_str(), lost.ticket), ("a", guard.ticket()));
-        assert!(
-            matches!(lost.reason, LossReason::Unreachable { .. }),
-            "{lost}"
-        );
+        assert_is!(lost.reason, LossReason::Unreachable { .. });
     });
 }
 
 #[test]
-fn renewals_that_are_refused_go_on_until_the_policy_is_mended() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+fn renewals_and_a_release_that_are_refused_are_tried_until_the_policy_is_mended() {
+    in_lab(async |lab, [host]| {
         let guard = acquire(&host).await;
         let denied = Fault::Refuse("AccessDeniedException");
-        let met = meets(&host.network, "renew hold", 4, denied);
+        let met = host.meets("renew hold", 4, denied.clone());
         lab.wait(100 * SECOND).await;
         assert_eq!(met.load(Ordering::SeqCst), 4);
         assert!(guard.is_held());
+        host.meets("release", 3, denied);
         guard.release().await.unwrap();
-    });
-}
-
-#[test]
-fn a_release_that_is_refused_is_tried_until_the_policy_is_mended() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (lab.host(), lab.host());
-        let guard = acquire(&a).await;
-        let _met = meets(
-            &a.network,
-            "release",
-            3,
-            Fault::Refuse("AccessDeniedException"),
-        );
-        guard.release().await.unwrap();
-        acquire(&b).await.release().await.unwrap();
+        assert!(lab.host().try_acquire().await.is_some());
     });
 }
 
 #[test]
 fn a_long_lease_stays_dated_and_its_dead_holder_can_be_taken_by_one_who_does_not_wait() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let long = |lab: &Lab| lab.host_with(|builder| builder.lease_duration(1_200 * SECOND));
-        let (a, b) = (long(&lab), long(&lab));
+        let (a, b) = (long(lab), long(lab));
         let _guard = acquire(&a).await;
         lab.wait(3_000 * SECOND).await;
         a.network.set_faults(cut_off());
         lab.wait(1_300 * SECOND).await;
-        let taken = b.locks.fair_lock("a").unwrap().try_acquire().await.unwrap();
+        let taken = b.try_acquire().await;
         assert!(taken.is_some());
     });
 }
@@ -318,16 +206,12 @@ fn a_long_lease_stays_dated_and_its_dead_holder_can_be_taken_by_one_who_does_not
 /// Its first read shows by DynamoDB's clock how long the lease has been over.
 #[test]
 fn a_newcomer_that_waits_passes_holders_that_expired_long_ago_at_once() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..4).map(|_| lab.host()).collect();
+    in_lab(async |lab, hosts: [Host; 4]| {
         let _holder = acquire(&hosts[0]).await;
-        let _next = waits(&lab, &hosts[1]).await;
-        let _last = waits(&lab, &hosts[2]).await;
+        let _next = waits(lab, &hosts[1]).await;
+        let _last = waits(lab, &hosts[2]).await;
         lab.wait(30 * SECOND).await;
-        for dead in &hosts[..3] {
-            dead.network.set_faults(cut_off());
-        }
+        cut_all(&hosts[..3]);
         lab.wait(600 * SECOND).await;
         let begun = Instant::now();
         let guard = acquire(&hosts[3]).await;
@@ -339,12 +223,8 @@ fn a_newcomer_that_waits_passes_holders_that_expired_long_ago_at_once() {
 
 #[test]
 fn the_callers_own_time_outs_and_retries_do_not_count() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let slow = Faults {
-            round_trip: Latency::Constant(300 * MS),
-            ..Faults::default()
-        };
+    in_lab(async |lab, []| {
+        let slow = away(300 * MS);
         let network = Network::to(&lab.engine).faults(slow);
         let hurried = TimeoutConfig::builder()
             .operation_timeout(MS)
@@ -360,12 +240,7 @@ fn the_callers_own_time_outs_and_retries_do_not_count() {
             .clock(lab.clock.clone())
             .build();
         let lock = locks.unwrap().fair_lock("a").unwrap();
-        lock.acquire(RecordWait::NoWait)
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        has_turn(lock.acquire(RecordWait::NoWait)).await;
         // The first enter of a client never creates a lock.
         assert_eq!(network.counts().requests(), 3);
     });
@@ -373,9 +248,7 @@ fn the_callers_own_time_outs_and_retries_do_not_count() {
 
 #[test]
 fn a_release_is_tried_until_the_lease_ends() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (lab.host(), lab.host());
+    in_lab(async |lab, [a, b]| {
         let guard = acquire(&a).await;
         a.network.set_faults(cut_off());
         let started = Instant::now();
@@ -402,46 +275,13 @@ fn a_release_is_tried_until_the_lease_ends() {
 }
 
 #[test]
-fn a_release_that_is_no_longer_waited_for_is_done_all_the_same() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (lab.host(), lab.host());
-        a.network.set_faults(Faults {
-            round_trip: Latency::Constant(100 * MS),
-            ..Faults::default()
-        });
-        let guard = acquire(&a).await;
-        let waited =
-            tokio::select! { biased; _ = guard.release() => true, () = lab.wait(10 * MS) => false };
-        assert!(!waited);
-        lab.settle().await;
-        assert!(
-            b.locks
-                .fair_lock("a")
-                .unwrap()
-                .try_acquire()
-                .await
-                .unwrap()
-                .is_some()
-        );
-    });
-}
-
-#[test]
 fn a_grant_whose_lease_is_already_over_is_given_up_and_never_returned() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b, c) = (lab.host(), lab.host(), lab.host());
+    in_lab(async |lab, [a, b, c]| {
         let guard = acquire(&a).await;
         let first = guard.ticket().get();
-        let successor = waits(&lab, &b).await;
+        let successor = waits(lab, &b).await;
         // The successor cannot renew, and learns of its promotion only after its lease has ended.
-        let blocked = |host: &Host| {
-            host.network.set_faults(Faults {
-                hangs_before: 1.0,
-                ..Faults::default()
-            })
-        };
+        let blocked = |host: &Host| host.network.set_faults(silent());
         blocked(&b);
         lab.wait(25 * SECOND).await;
         guard.release().await.unwrap();
@@ -464,11 +304,9 @@ fn a_grant_whose_lease_is_already_over_is_given_up_and_never_returned() {
 
 #[test]
 fn a_successor_promoted_with_little_left_renews_before_its_guard_is_returned() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (lab.host(), lab.host());
+    in_lab(async |lab, [a, b]| {
         let guard = acquire(&a).await;
-        let successor = waits(&lab, &b).await;
+        let successor = waits(lab, &b).await;
         b.network.set_faults(cut_off());
         lab.wait(20 * SECOND).await;
         guard.release().await.unwrap();
@@ -484,8 +322,7 @@ fn a_successor_promoted_with_little_left_renews_before_its_guard_is_returned() {
 /// lock for as long as its entry says.
 #[test]
 fn a_waiter_from_far_back_that_is_promoted_while_it_asks_for_a_shorter_lease_keeps_the_lock() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let host = |number: u32| {
             // Only the last two poll as they do by default in a brief run. The polls before them are not what this test is about.
             let (shortest, longest) = match number {
@@ -505,33 +342,23 @@ fn a_waiter_from_far_back_that_is_promoted_while_it_asks_for_a_shorter_lease_kee
         let mut guard = acquire(first).await;
         let mut queue = VecDeque::new();
         for host in others {
-            queue.push_back(waits(&lab, host).await);
+            queue.push_back(waits(lab, host).await);
         }
-        let far_back = waits(&lab, far).await;
+        let far_back = waits(lab, far).await;
         for _ in 0..9 {
             lab.wait(60 * SECOND).await;
             guard.release().await.unwrap();
             guard = queue.pop_front().unwrap().await.unwrap();
         }
-        let renewed = meets(
-            &far.network,
-            "renew row",
-            usize::MAX,
-            Fault::Delay(When::Before, MS),
-        );
+        let renewed = far.meets("renew row", usize::MAX, Fault::Delay(When::Before, MS));
         while renewed.load(Ordering::SeqCst) == 0 {
             lab.wait(SECOND).await;
         }
         lab.wait(25 * SECOND).await;
         queue.iter().for_each(JoinHandle::abort);
         lab.settle().await;
-        let behind = waits(&lab, newcomer).await;
-        let asks = meets(
-            &far.network,
-            "renew slot",
-            1,
-            Fault::Delay(When::Before, SECOND),
-        );
+        let behind = waits(lab, newcomer).await;
+        let asks = far.meets("renew slot", 1, Fault::Delay(When::Before, SECOND));
         while asks.load(Ordering::SeqCst) == 0 {
             lab.wait(100 * MS).await;
         }
@@ -553,8 +380,7 @@ fn a_hold_that_ended_before_its_caller_came_for_it_is_asked_for_again_while_ther
         (RecordWait::Timeout(2 * lease), true),
         (RecordWait::Infinite, true),
     ] {
-        virtual_time(async {
-            let lab = Lab::new().await;
+        in_lab(async |lab, []| {
             let host = lab.host_with(|builder| builder.lease_duration(lease));
             let lock = host.locks.fair_lock("job").unwrap();
             let mut acquiring = pin!(lock.acquire(wait));

@@ -3,11 +3,12 @@
 use std::error::Error;
 use std::time::Duration;
 
-use fairlock::{HeldLocks, RecordWait};
+use fairlock::{HeldLocks, LockClient, LockGuard, RecordWait};
 
-use super::home::of_this_process;
+use super::home::{of_this_process, role};
+use super::scope;
 
-pub(crate) type Done = Result<(), Box<dyn Error>>;
+pub(crate) type Done = Result<(), Box<dyn Error + Send + Sync>>;
 
 pub(crate) const SHORT: Duration = Duration::from_millis(300);
 
@@ -20,116 +21,55 @@ pub(crate) fn ends(done: Done) {
     std::process::exit(0);
 }
 
+/// Each process is this test in a role.
 #[test]
 #[ignore = "one of the processes of the other tests"]
-fn times_out() {
-    #[tokio::main]
-    async fn main() -> Done {
-        let (_locks, lock) = of_this_process();
-        let guard = lock.acquire(RecordWait::Timeout(SHORT)).await?;
-        Ok(guard.release().await?)
-    }
-    ends(main());
-}
-
-#[test]
-#[ignore = "one of the processes of the other tests"]
-fn does_not_wait() {
-    #[tokio::main]
-    async fn main() -> Done {
-        let (_locks, lock) = of_this_process();
-        let guard = lock.acquire(RecordWait::NoWait).await?;
-        Ok(guard.release().await?)
-    }
-    ends(main());
-}
-
-#[test]
-#[ignore = "one of the processes of the other tests"]
-fn meets_a_full_queue() {
-    #[tokio::main]
-    async fn main() -> Done {
-        let (_locks, lock) = of_this_process();
-        let guard = lock.max_waiters(1).acquire(RecordWait::Infinite).await?;
-        Ok(guard.release().await?)
-    }
-    ends(main());
-}
-
-#[test]
-#[ignore = "one of the processes of the other tests"]
-fn fails_with_a_guard() {
-    #[tokio::main]
-    async fn main() -> Done {
-        let (_locks, lock) = of_this_process();
-        let _guard = lock.acquire(RecordWait::Infinite).await?;
-        Err("the work failed")?;
-        Ok(())
-    }
-    ends(main());
-}
-
-#[test]
-#[ignore = "one of the processes of the other tests"]
-fn drops_a_guard() {
-    #[tokio::main]
-    async fn main() -> Done {
-        let (_locks, lock) = of_this_process();
-        drop(lock.acquire(RecordWait::Infinite).await?);
-        Ok(())
-    }
-    ends(main());
-}
-
-#[test]
-#[ignore = "one of the processes of the other tests"]
-fn drops_a_wait() {
-    #[tokio::main]
-    async fn main() -> Done {
-        let (_locks, lock) = of_this_process();
-        drop(tokio::time::timeout(SHORT, lock.acquire(RecordWait::Infinite)).await??);
-        Ok(())
-    }
-    ends(main());
-}
-
-#[test]
-#[ignore = "one of the processes of the other tests"]
-fn releases() {
-    #[tokio::main]
-    async fn main() -> Done {
-        let (_locks, lock) = of_this_process();
-        let guard = lock.acquire(RecordWait::Infinite).await?;
-        Ok(guard.release().await?)
-    }
-    ends(main());
-}
-
-#[test]
-#[ignore = "one of the processes of the other tests"]
-fn shuts_down() {
+fn plays() {
     #[tokio::main]
     async fn main() -> Done {
         let (locks, lock) = of_this_process();
-        let guard = lock.acquire(RecordWait::Infinite).await?;
-        let report = locks
-            .shutdown(HeldLocks::Release, Duration::from_secs(60))
-            .await;
-        assert!(report.unfinished.is_empty() && report.held.is_empty());
-        drop(guard);
-        Ok(())
+        match role().as_str() {
+            "times_out" => releases(lock.acquire(RecordWait::Timeout(SHORT)).await?).await,
+            "does_not_wait" => releases(lock.acquire(RecordWait::NoWait).await?).await,
+            "meets_a_full_queue" => {
+                releases(lock.max_waiters(1).acquire(RecordWait::Infinite).await?).await
+            }
+            "releases" => releases(lock.acquire(RecordWait::Infinite).await?).await,
+            "fails_with_a_guard" => {
+                let _guard = lock.acquire(RecordWait::Infinite).await?;
+                Err("the work failed")?
+            }
+            "drops_a_guard" => {
+                drop(lock.acquire(RecordWait::Infinite).await?);
+                Ok(())
+            }
+            "drops_a_wait" => {
+                let waits = lock.acquire(RecordWait::Infinite);
+                drop(tokio::time::timeout(SHORT, waits).await??);
+                Ok(())
+            }
+            "shuts_down" => {
+                let _guard = lock.acquire(RecordWait::Infinite).await?;
+                leaves_nothing(&locks).await;
+                Ok(())
+            }
+            "exits" => {
+                let _guard = lock.acquire(RecordWait::Infinite).await?;
+                std::process::exit(0);
+            }
+            scoped => scope::plays(scoped, &locks, &lock).await,
+        }
     }
     ends(main());
 }
 
-#[test]
-#[ignore = "one of the processes of the other tests"]
-fn exits() {
-    #[tokio::main]
-    async fn main() {
-        let (_locks, lock) = of_this_process();
-        let _guard = lock.acquire(RecordWait::Infinite).await.unwrap();
-        std::process::exit(0);
-    }
-    main();
+async fn releases(guard: LockGuard) -> Done {
+    Ok(guard.release().await?)
+}
+
+/// Shuts a client down, which leaves nothing.
+pub(crate) async fn leaves_nothing(locks: &LockClient) {
+    let within = Duration::from_secs(60);
+    let report = locks.shutdown(HeldLocks::Release, within).await;
+    assert!(report.unfinished.is_empty() && report.held.is_empty());
 }

@@ -1,9 +1,5 @@
 //! A file that processes share, the test's own client of it, and the processes that end.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a helper of a test that cannot go on has failed the test; callers' tasks"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -26,6 +22,7 @@ const FILE: &str = "FAIRLOCK_ENDINGS_FILE";
 /// The owner name of the test itself.
 const TEST: &str = "the test";
 const LOCK: &str = "FAIRLOCK_ENDINGS_LOCK";
+const ROLE: &str = "FAIRLOCK_ENDINGS_ROLE";
 const WARNED: &str = "was dropped without `shutdown`";
 
 pub(crate) struct Home {
@@ -83,11 +80,12 @@ impl Home {
         waiting
     }
 
-    /// This program in one of the roles of this suite.
-    pub(crate) fn process(&self, role: &str, lock: &str) -> Command {
+    /// This program as one of the tests of this suite that are processes, in a role.
+    pub(crate) fn process(&self, test: &str, role: &str, lock: &str) -> Command {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        let role = format!("loss::process_exit::{role}");
-        command.args(["--exact", &role, "--ignored", "--nocapture"]);
+        let test = format!("loss::process_exit::{test}");
+        command.args(["--exact", &test, "--ignored", "--nocapture"]);
+        command.env(ROLE, role);
         command.env(FILE, self.directory.path().join("locks.db"));
         command.env(LOCK, lock).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -96,11 +94,8 @@ impl Home {
 
     /// Runs a process to its end.
     pub(crate) async fn ends(&self, role: &str, lock: &str) -> Ended {
-        let role = match scoped(role) {
-            true => format!("scope::{role}"),
-            false => format!("ending::{role}"),
-        };
-        let output = self.process(&role, lock).output().await.unwrap();
+        let process = self.process("ending::plays", role, lock).output();
+        let output = process.await.unwrap();
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8(said).unwrap();
         assert!(said.contains("running 1 test"), "{role}: {said}");
@@ -134,10 +129,6 @@ impl Home {
     }
 }
 
-fn scoped(role: &str) -> bool {
-    role.starts_with("scope_")
-}
-
 impl Ended {
     /// The process printed no warning.
     pub(crate) fn is_silent(&self) -> bool {
@@ -169,4 +160,8 @@ pub(crate) fn of_this_process() -> (LockClient, FairLock) {
 
 pub(crate) fn lock_name() -> String {
     std::env::var(LOCK).unwrap()
+}
+
+pub(crate) fn role() -> String {
+    std::env::var(ROLE).unwrap()
 }

@@ -1,17 +1,13 @@
 //! Processes that end in every way, and one that stands still: what they leave to others, and what they learn.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a helper of a test that cannot go on has failed the test; processes live in real time"
-)]
+#![expect(clippy::disallowed_methods, reason = "processes live in real time")]
 
 mod ending;
 mod home;
 mod pause;
 mod scope;
 
-use fairlock::RecordWait;
 use fairlock_testkit::effort::sized;
+use fairlock_testkit::lab::have_turns;
 use fairlock_testkit::real_time;
 use home::{Home, LEASE};
 
@@ -20,60 +16,60 @@ fn times() -> usize {
     sized(3, 8)
 }
 
+/// Each role, and each time that it is tried.
+fn each<T: Copy>(roles: &[T]) -> impl Iterator<Item = (T, usize)> {
+    let tried = |role: &T| {
+        (0..times()).map({
+            let role = *role;
+            move |time| (role, time)
+        })
+    };
+    roles.iter().flat_map(tried)
+}
+
 /// Whatever was reported before the process ended has also been done.
-fn leaves_nothing(role: &str) {
+#[test]
+fn a_process_that_ends_with_a_refusal_or_leaves_the_scope_of_a_wait_leaves_nothing() {
     real_time(async {
         let home = Home::new().await;
-        for time in 0..times() {
-            let lock = format!("{role}-{time}");
+        // Behind a successor, or with a slot behind the holder alone.
+        let roles = [
+            ("times_out", 1),
+            ("times_out", 0),
+            ("does_not_wait", 1),
+            ("meets_a_full_queue", 1),
+            ("scope_of_a_wait", 1),
+        ];
+        for ((role, successors), time) in each(&roles) {
+            let lock = format!("{role}-{successors}-{time}");
             let guard = home.acquire(&lock).await;
-            let successor = home.waits(&lock).await;
+            let mut waiting = Vec::new();
+            for _ in 0..successors {
+                waiting.push(home.waits(&lock).await);
+            }
             let ended = home.ends(role, &lock).await;
-            home.assert_waits_for_nobody_but(&lock, 1).await;
-            assert!(ended.is_silent(), "{ended:?}");
+            home.assert_waits_for_nobody_but(&lock, successors).await;
+            assert!(ended.is_silent(), "{role}: {ended:?}");
             guard.release().await.unwrap();
-            successor.await.unwrap().release().await.unwrap();
-            home.assert_is_free(&lock).await;
-        }
-    });
-}
-
-#[test]
-fn a_process_that_ends_with_a_time_out_has_left_the_queue() {
-    leaves_nothing("times_out");
-}
-
-#[test]
-fn a_process_that_ends_for_it_does_not_wait_has_left_nothing() {
-    leaves_nothing("does_not_wait");
-}
-
-#[test]
-fn a_process_that_ends_for_the_queue_is_full_has_left_nothing() {
-    leaves_nothing("meets_a_full_queue");
-}
-
-#[test]
-fn a_process_that_ends_with_a_time_out_behind_the_holder_alone_has_given_its_slot_up() {
-    real_time(async {
-        let home = Home::new().await;
-        for time in 0..times() {
-            let lock = format!("slot-{time}");
-            let guard = home.acquire(&lock).await;
-            let ended = home.ends("times_out", &lock).await;
-            home.assert_waits_for_nobody_but(&lock, 0).await;
-            assert!(ended.is_silent(), "{ended:?}");
-            guard.release().await.unwrap();
+            have_turns(waiting).await;
             home.assert_is_free(&lock).await;
         }
     });
 }
 
 /// Background work may or may not be done before the process ends. If it is not, the process says so.
-fn leaves_nothing_unsaid(role: &str, is_held: bool) {
+#[test]
+fn a_process_that_ends_just_after_it_dropped_something_says_which_lock_it_leaves() {
     real_time(async {
         let home = Home::new().await;
-        for time in 0..times() {
+        let roles = [
+            ("fails_with_a_guard", false),
+            ("drops_a_guard", false),
+            ("drops_a_wait", true),
+            ("scope_is_dropped", false),
+            ("scope_is_dropped_in_a_wait", true),
+        ];
+        for ((role, is_held), time) in each(&roles) {
             let lock = format!("{role}-{time}");
             let guard = match is_held {
                 true => Some(home.acquire(&lock).await),
@@ -81,48 +77,21 @@ fn leaves_nothing_unsaid(role: &str, is_held: bool) {
             };
             let ended = home.ends(role, &lock).await;
             let is_left = home.is_left_by_others(&lock).await;
-            assert!(!is_left || ended.warns_of(&lock), "{ended:?}");
+            assert!(!is_left || ended.warns_of(&lock), "{role}: {ended:?}");
             drop(guard);
         }
     });
 }
 
 #[test]
-fn a_process_that_ends_with_a_guard_by_an_error_says_which_lock_it_leaves() {
-    leaves_nothing_unsaid("fails_with_a_guard", false);
-}
-
-#[test]
-fn a_process_that_ends_just_after_it_dropped_a_guard_says_which_lock_it_leaves() {
-    leaves_nothing_unsaid("drops_a_guard", false);
-}
-
-#[test]
-fn a_process_that_ends_just_after_it_dropped_a_wait_says_which_lock_it_leaves() {
-    leaves_nothing_unsaid("drops_a_wait", true);
-}
-
-#[test]
-fn a_process_that_ends_just_after_it_dropped_a_scope_says_which_lock_it_leaves() {
-    leaves_nothing_unsaid("scope_is_dropped", false);
-}
-
-#[test]
-fn a_process_that_ends_just_after_it_dropped_a_scope_that_waits_says_which_queue_it_leaves() {
-    leaves_nothing_unsaid("scope_is_dropped_in_a_wait", true);
-}
-
-#[test]
 fn a_process_that_has_released_or_shut_down_warns_of_nothing() {
     real_time(async {
         let home = Home::new().await;
-        for role in ["releases", "shuts_down"] {
-            for time in 0..times() {
-                let lock = format!("{role}-{time}");
-                let ended = home.ends(role, &lock).await;
-                home.assert_is_free(&lock).await;
-                assert!(ended.is_silent(), "{ended:?}");
-            }
+        for (role, time) in each(&["releases", "shuts_down"]) {
+            let lock = format!("{role}-{time}");
+            let ended = home.ends(role, &lock).await;
+            home.assert_is_free(&lock).await;
+            assert!(ended.is_silent(), "{role}: {ended:?}");
         }
     });
 }
@@ -157,11 +126,6 @@ fn a_scope_leaves_nothing_however_its_work_and_the_process_end() {
 }
 
 #[test]
-fn a_scope_leaves_the_queue_of_those_who_wait_in_it() {
-    leaves_nothing("scope_of_a_wait");
-}
-
-#[test]
 fn a_process_that_stood_still_for_its_lease_finds_its_lock_lost_before_it_does_anything() {
     real_time(async {
         let home = Home::new().await;
@@ -176,16 +140,5 @@ fn a_process_that_stood_still_for_its_lease_finds_its_lock_lost_before_it_does_a
             next.release().await.unwrap();
             home.assert_is_free(&lock).await;
         }
-    });
-}
-
-#[test]
-fn whoever_waits_for_a_process_that_ended_by_its_contract_waits_for_no_lease() {
-    real_time(async {
-        let home = Home::new().await;
-        drop(home.ends("releases", "next").await);
-        let lock = home.lock("next");
-        let guard = lock.acquire(RecordWait::NoWait).await.unwrap();
-        guard.release().await.unwrap();
     });
 }

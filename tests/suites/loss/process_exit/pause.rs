@@ -1,8 +1,4 @@
 //! A process that is stopped while it holds a lock, and goes on after another client was granted the lock.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::io::Read;
 
@@ -25,7 +21,10 @@ pub(crate) struct Stopped {
 impl Stopped {
     /// Starts a process that holds the lock, and stops it.
     pub(crate) async fn as_holder(home: &Home, lock: &str) -> Stopped {
-        let mut process = home.process("pause::is_stopped", lock).spawn().unwrap();
+        let mut process = home
+            .process("pause::is_stopped", "holder", lock)
+            .spawn()
+            .unwrap();
         let stdout = process.stdout.take().unwrap();
         let mut stopped = Stopped {
             process,

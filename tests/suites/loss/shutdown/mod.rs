@@ -1,32 +1,24 @@
 //! The end of a client: no lock that was to be released stays held, and no caller is told of an eviction that never happened. Whatever
 //! could not be done is in the report.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "tasks and helpers of a test that cannot go on has failed the test"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 mod standstill;
 
-use std::time::Duration;
-
 use fairlock::embedded::{Engine, Fault, Faults, Gate, When};
 use fairlock::{
-    Closed, Error, HeldLocks, LockClient, LockGuard, LossReason, RecordWait, ShutdownReport,
+    Closed, Error, HeldLocks, LockClient, LockGuard, LossReason, RecordWait, ShutdownReport, Ticket,
 };
-use fairlock_testkit::captured_log::said;
-use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
-use fairlock_testkit::verbs::meets;
+use fairlock_testkit::assert_is;
+use fairlock_testkit::captured_log::said_in_lab;
+use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, cut_off, in_lab, in_slots, loss, waits};
 use fairlock_testkit::{real_time, virtual_time};
 use futures::future::{BoxFuture, FutureExt, join_all};
 use futures::poll;
 use tokio::task::JoinHandle;
 use tracing::Level;
 
-const SECOND: Duration = Duration::from_secs(1);
-
 fn acquires(host: &Host) -> JoinHandle<Result<LockGuard, Error>> {
-    let lock = host.locks.fair_lock("a").unwrap();
+    let lock = host.lock();
     tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await })
 }
 
@@ -44,44 +36,41 @@ fn is_clean(report: &ShutdownReport) -> bool {
     report.unfinished.is_empty() && report.held.is_empty()
 }
 
+/// Asserts that all that could not be done is the release under this ticket.
+#[track_caller]
+fn is_undone(report: &ShutdownReport, ticket: Ticket) {
+    let undone: Vec<_> = report.unfinished.iter().map(ToString::to_string).collect();
+    assert_eq!(undone, [format!("releasing lock `a` (ticket {ticket})")]);
+}
+
 #[test]
 fn an_acquisition_that_is_granted_during_the_shutdown_is_given_up() {
     for how in [HeldLocks::Release, HeldLocks::Keep] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (host, other) = (lab.host(), lab.host());
-            let gate = Gate::closed();
-            let held = Fault::Hold(When::After, gate.clone());
-            meets(&host.network, "enter", 1, held);
+        in_lab(async |lab, [host, other]| {
+            let gate = host.held("enter", 1, When::After);
             let acquiring = acquires(&host);
             gate.reached(1).await;
-            let report = shut_down_and_open(&lab, &host, how, &gate).await;
+            let report = shut_down_and_open(lab, &host, how, &gate).await;
             assert!(is_clean(&report), "{how:?}: {report:?}");
             assert!(matches!(acquiring.await.unwrap(), Err(Error::ShutDown(_))));
-            let lock = other.locks.fair_lock("a").unwrap();
-            assert!(lock.try_acquire().await.unwrap().is_some());
+            assert!(other.try_acquire().await.is_some());
         });
     }
 }
 
 #[test]
 fn a_waiter_that_is_promoted_during_the_shutdown_gives_the_lock_up() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, successor) = (lab.host(), lab.host());
+    in_lab(async |lab, [host, successor]| {
         let guard = acquire(&host).await;
         let acquiring = acquires(&successor);
         lab.wait(SECOND).await;
-        let gate = Gate::closed();
-        let held = Fault::Hold(When::Before, gate.clone());
-        meets(&successor.network, "read lock", 1, held);
+        let gate = successor.held("read lock", 1, When::Before);
         gate.reached(1).await;
         guard.release().await.unwrap();
-        let report = shut_down_and_open(&lab, &successor, HeldLocks::Release, &gate).await;
+        let report = shut_down_and_open(lab, &successor, HeldLocks::Release, &gate).await;
         assert!(is_clean(&report), "{report:?}");
         assert!(matches!(acquiring.await.unwrap(), Err(Error::ShutDown(_))));
-        let lock = host.locks.fair_lock("a").unwrap();
-        assert!(lock.try_acquire().await.unwrap().is_some());
+        assert!(host.try_acquire().await.is_some());
     });
 }
 
@@ -108,18 +97,19 @@ fn all_who_wait_together_are_told_of_the_shutdown_in_queue_and_behind_a_hold_of_
         .into_iter()
         .flat_map(|how| [0, 1, 2].map(|turns| (how, turns)))
     {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (host, other) = (lab.host(), lab.host());
-            let (guard, calls) = three_behind(&lab, &host, turns).await;
+        in_lab(async |lab, [host, other]| {
+            let (guard, calls) = three_behind(lab, &host, turns).await;
             let report = host.locks.shutdown(how, 5 * SECOND).await;
             assert!(report.unfinished.is_empty(), "{report:?}");
             for call in calls {
                 assert!(matches!(call.await.unwrap(), Err(Error::ShutDown(_))));
             }
-            let lock = other.locks.fair_lock("a").unwrap();
+            let lock = other.lock();
             if how == HeldLocks::Keep {
                 assert_eq!(report.held, [("a".to_owned(), guard.ticket())]);
+                assert_is!(acquires(&host).await.unwrap(), Err(Error::ShutDown(_)));
+                // It is renewed until its guard goes.
+                lab.wait(100 * SECOND).await;
                 assert!(guard.is_held() && lock.try_acquire().await.unwrap().is_none());
                 guard.release().await.unwrap();
             } else {
@@ -133,9 +123,7 @@ fn all_who_wait_together_are_told_of_the_shutdown_in_queue_and_behind_a_hold_of_
 /// As by a process that was stopped, and ends first of all when it goes on.
 #[test]
 fn a_hold_whose_lease_has_ended_before_the_shutdown_is_lost_by_that() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let guard = acquire(&host).await;
         // The clock jumps, and no task of the client runs before the shutdown does.
         let ((), report) = tokio::join!(
@@ -150,7 +138,7 @@ fn a_hold_whose_lease_has_ended_before_the_shutdown_is_lost_by_that() {
 }
 
 async fn held_for_five_seconds(host: &Host) -> LockGuard {
-    let lock = host.locks.fair_lock("a").unwrap().max_hold(5 * SECOND);
+    let lock = host.lock().max_hold(5 * SECOND);
     lock.acquire(RecordWait::NoWait).await.unwrap()
 }
 
@@ -158,17 +146,13 @@ async fn held_for_five_seconds(host: &Host) -> LockGuard {
 #[test]
 fn the_release_of_a_hold_that_reached_its_longest_time_is_waited_for() {
     for how in [HeldLocks::Release, HeldLocks::Keep] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let host = lab.host();
+        in_lab(async |lab, [host]| {
             let guard = held_for_five_seconds(&host).await;
-            let gate = Gate::closed();
-            let held = Fault::Hold(When::Before, gate.clone());
-            meets(&host.network, "release", 1, held);
+            let gate = host.held("release", 1, When::Before);
             let lost = guard.lost().await.reason;
-            assert!(matches!(lost, LossReason::MaxHold { .. }), "{lost}");
+            assert_is!(lost, LossReason::MaxHold { .. });
             gate.reached(1).await;
-            let report = shut_down_and_open(&lab, &host, how, &gate).await;
+            let report = shut_down_and_open(lab, &host, how, &gate).await;
             assert!(report.unfinished.is_empty(), "{how:?}: {report:?}");
             assert!(lab.is_free("a").await);
             drop(guard);
@@ -178,61 +162,42 @@ fn the_release_of_a_hold_that_reached_its_longest_time_is_waited_for() {
 
 #[test]
 fn the_release_of_a_hold_that_reached_its_longest_time_is_in_the_report_if_it_could_not_be_done() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |_, [host]| {
         let guard = held_for_five_seconds(&host).await;
         host.network.set_faults(cut_off());
         guard.lost().await;
         let report = host.locks.shutdown(HeldLocks::Release, SECOND / 10).await;
-        let undone = report.unfinished;
-        let ticket = guard.ticket();
-        assert_eq!(undone, [format!("releasing lock `a` (ticket {ticket})")]);
+        is_undone(&report, guard.ticket());
     });
 }
 
 /// The caller of the release has gone, as by a time-out around it. Nobody else would be told that the lock waits for its lease.
 #[test]
 fn a_release_that_fails_after_its_caller_has_gone_is_in_the_report() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let guard = acquire(&host).await;
         let ticket = guard.ticket();
         host.network.set_faults(cut_off());
-        tokio::select! {
-            biased;
-            released = guard.release() => panic!("{released:?}"),
-            () = lab.wait(SECOND / 10) => {}
-        }
+        lab.drops(SECOND / 10, guard.release()).await;
         let report = host.locks.shutdown(HeldLocks::Release, 60 * SECOND).await;
-        let undone = report.unfinished;
-        assert_eq!(undone, [format!("releasing lock `a` (ticket {ticket})")]);
+        is_undone(&report, ticket);
     });
 }
 
 /// As by a process that was stopped, and ends first of all when it goes on.
 #[test]
 fn a_hold_that_reached_its_longest_time_unnoticed_is_released_by_the_shutdown() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let guard = held_for_five_seconds(&host).await;
-        let gate = Gate::closed();
-        meets(
-            &host.network,
-            "release",
-            1,
-            Fault::Hold(When::Before, gate.clone()),
-        );
+        let gate = host.held("release", 1, When::Before);
         let ((), report) = tokio::join!(
             biased;
             tokio::time::advance(6 * SECOND),
-            shut_down_and_open(&lab, &host, HeldLocks::Release, &gate)
+            shut_down_and_open(lab, &host, HeldLocks::Release, &gate)
         );
         assert!(is_clean(&report), "{report:?}");
         let lost = guard.lost().await.reason;
-        assert!(matches!(lost, LossReason::MaxHold { .. }), "{lost}");
+        assert_is!(lost, LossReason::MaxHold { .. });
         assert!(lab.is_free("a").await);
     });
 }
@@ -240,10 +205,8 @@ fn a_hold_that_reached_its_longest_time_unnoticed_is_released_by_the_shutdown() 
 /// The lease is to end the hold then, and nobody waits for longer than the caller wanted.
 #[test]
 fn a_client_that_goes_while_a_hold_lasts_for_its_shortest_time_leaves_no_warning() {
-    let warnings = said(Level::WARN, async || {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        let lock = host.locks.fair_lock("a").unwrap().min_hold(60 * SECOND);
+    let warnings = said_in_lab(Level::WARN, async |lab, [host]| {
+        let lock = host.lock().min_hold(60 * SECOND);
         let guard = lock.acquire(RecordWait::NoWait).await.unwrap();
         guard.release().await.unwrap();
         drop((lock, host));
@@ -255,41 +218,31 @@ fn a_client_that_goes_while_a_hold_lasts_for_its_shortest_time_leaves_no_warning
 #[test]
 fn a_lock_that_is_passed_on_during_the_shutdown_is_given_up() {
     for how in [HeldLocks::Release, HeldLocks::Keep] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (host, other) = (lab.host(), lab.host());
-            let (guard, mut calls) = three_behind(&lab, &host, 2).await;
-            meets(&host.network, "renew hold", usize::MAX, Fault::Throttle);
+        in_lab(async |lab, [host, other]| {
+            let (guard, mut calls) = three_behind(lab, &host, 2).await;
+            host.meets("renew hold", usize::MAX, Fault::Throttle);
             lab.wait(20 * SECOND).await;
             // With little of the lease left, the hold is renewed first.
-            let gate = Gate::closed();
-            let held = Fault::Hold(When::After, gate.clone());
-            meets(&host.network, "renew hold", 1, held);
+            let gate = host.held("renew hold", 1, When::After);
             let releasing = tokio::spawn(guard.release());
             gate.reached(1).await;
-            let report = shut_down_and_open(&lab, &host, how, &gate).await;
+            let report = shut_down_and_open(lab, &host, how, &gate).await;
             assert!(is_clean(&report), "{how:?}: {report:?}");
             releasing.await.unwrap().unwrap();
-            let next = calls.remove(0).await.unwrap();
-            assert!(matches!(next, Err(Error::ShutDown(_))), "{next:?}");
-            let lock = other.locks.fair_lock("a").unwrap();
-            assert!(lock.try_acquire().await.unwrap().is_some());
+            assert_is!(calls.remove(0).await.unwrap(), Err(Error::ShutDown(_)));
+            assert!(other.try_acquire().await.is_some());
         });
     }
 }
 
 #[test]
 fn a_release_under_way_is_not_told_that_the_lock_was_lost_to_the_shutdown() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let guard = acquire(&host).await;
-        let gate = Gate::closed();
-        let held = Fault::Hold(When::Before, gate.clone());
-        meets(&host.network, "release", 1, held);
+        let gate = host.held("release", 1, When::Before);
         let releasing = tokio::spawn(guard.release());
         gate.reached(1).await;
-        let report = shut_down_and_open(&lab, &host, HeldLocks::Release, &gate).await;
+        let report = shut_down_and_open(lab, &host, HeldLocks::Release, &gate).await;
         assert!(is_clean(&report), "{report:?}");
         releasing.await.unwrap().unwrap();
     });
@@ -302,23 +255,19 @@ fn a_release_that_could_not_be_done_is_in_the_report() {
         Fault::Close(When::Before),
         Fault::Refuse("AccessDeniedException"),
     ] {
-        virtual_time(async {
-            let lab = Lab::new().await;
+        in_lab(async |lab, []| {
             let host = lab.host_with(|builder| builder.lease_duration(SECOND));
             let guard = acquire(&host).await;
-            let _ = host.network.clone().script(move |_| Some(fault.clone()));
+            host.script(move |_| Some(fault.clone()));
             let report = host.locks.shutdown(HeldLocks::Release, 20 * SECOND).await;
-            let undone = report.unfinished;
-            let ticket = guard.ticket();
-            assert_eq!(undone, [format!("releasing lock `a` (ticket {ticket})")]);
+            is_undone(&report, guard.ticket());
         });
     }
 }
 
 #[test]
 fn what_failed_before_the_shutdown_is_not_in_its_report() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let host = lab.host_with(|builder| builder.lease_duration(SECOND));
         let guard = acquire(&host).await;
         host.network.set_faults(cut_off());
@@ -332,11 +281,9 @@ fn what_failed_before_the_shutdown_is_not_in_its_report() {
 #[test]
 fn a_waiter_is_told_of_the_shutdown_whatever_the_table_answers() {
     for slots in [1, 4] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let hosts = lab.hosts_with_slots(3, slots);
+        in_slots(slots, async |lab, hosts: [Host; 3]| {
             let _guard = acquire(&hosts[0]).await;
-            let _successor = waits(&lab, &hosts[1]).await;
+            let _successor = waits(lab, &hosts[1]).await;
             let waiting = acquires(&hosts[2]);
             lab.wait(SECOND).await;
             hosts[2].network.set_faults(Faults {
@@ -372,23 +319,13 @@ fn a_hold_is_lost_with_the_runtime_of_its_client() {
     real_time(async {
         assert_eq!(lost.await.reason, LossReason::NoRuntime);
         assert!(!guard.is_held());
-        let released = guard.release().await;
-        assert!(
-            matches!(
-                released,
-                Err(Error::Lost {
-                    reason: LossReason::NoRuntime,
-                    ..
-                })
-            ),
-            "{released:?}"
-        );
+        assert_eq!(loss(guard.release().await), LossReason::NoRuntime);
     });
 }
 
 /// Starts a call that outlives the runtime of its client.
 async fn begins(host: &Host) -> BoxFuture<'static, Result<LockGuard, Error>> {
-    let lock = host.locks.fair_lock("a").unwrap();
+    let lock = host.lock();
     let mut call = async move { lock.acquire(RecordWait::Infinite).await }.boxed();
     assert!(poll!(&mut call).is_pending());
     call
@@ -439,11 +376,9 @@ fn one_whom_the_lock_is_passed_on_to_is_told_that_the_runtime_of_its_client_is_g
         guard.release().await.unwrap();
         first.await.unwrap().release().await.unwrap();
         let guard = second.await.unwrap();
-        meets(&host.network, "renew hold", usize::MAX, Fault::Throttle);
+        host.meets("renew hold", usize::MAX, Fault::Throttle);
         lab.wait(20 * SECOND).await;
-        let gate = Gate::closed();
-        let held = Fault::Hold(When::Before, gate.clone());
-        meets(&host.network, "renew hold", 1, held);
+        let gate = host.held("renew hold", 1, When::Before);
         drop(guard);
         gate.reached(1).await;
         [third]
@@ -456,9 +391,7 @@ fn who_waits_at_the_door_is_told_that_the_runtime_of_its_client_is_gone() {
     let calls = virtual_time(async {
         let lab = Lab::new().await;
         let host = lab.host();
-        let gate = Gate::closed();
-        let held = Fault::Hold(When::Before, gate.clone());
-        meets(&host.network, "enter", 1, held);
+        let gate = host.held("enter", 1, When::Before);
         let first = begins(&host).await;
         gate.reached(1).await;
         [first, begins(&host).await]

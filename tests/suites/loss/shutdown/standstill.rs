@@ -10,7 +10,8 @@ use fairlock::{Error, HoldEvent, LockClient, LockGuard, LossReason, RecordWait};
 use futures::StreamExt;
 use futures::future::pending;
 
-use super::SECOND;
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::SECOND;
 use fairlock_testkit::real_time;
 
 /// A client whose runtime stands still until it is told to go on.
@@ -83,8 +84,7 @@ fn a_hold_is_lost_at_its_deadline_though_the_runtime_of_its_client_stands_still(
         assert!(ran.is_err_and(|error| matches!(error, Error::Lost { .. })));
         // The release of a lost hold does not wait without end either.
         let guard = elsewhere.guards.pop().unwrap();
-        let released = guard.release().await;
-        assert!(matches!(released, Err(Error::Lost { .. })), "{released:?}");
+        assert_is!(guard.release().await, Err(Error::Lost { .. }));
     });
     elsewhere.goes_on();
 }
@@ -96,15 +96,12 @@ fn calls_end_though_the_runtime_of_their_client_stands_still() {
         // First, while it holds the lock.
         let guard = elsewhere.guards.pop().unwrap();
         let released = guard.release().await;
-        assert!(
-            matches!(
-                &released,
-                Err(Error::Unavailable {
-                    verb: "release",
-                    ..
-                })
-            ),
-            "{released:?}"
+        assert_is!(
+            released,
+            Err(Error::Unavailable {
+                verb: "release",
+                ..
+            })
         );
         let several = elsewhere.locks.multi_lock(["b", "c"]).unwrap();
         let lock = elsewhere.locks.fair_lock("b").unwrap();

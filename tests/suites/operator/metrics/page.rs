@@ -2,19 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use fairlock::RecordWait;
 use fairlock::embedded::{Fault, Faults};
 use fairlock_testkit::datagram_network::Post;
-use fairlock_testkit::lab::{Lab, acquire, cut_off, waits};
-use fairlock_testkit::verbs::meets;
+use fairlock_testkit::lab::{SECOND, acquire, cut_off, have_turns, waits};
 use futures::StreamExt;
 use serde_json::Value;
 
+use super::not_granted;
 use super::scrape::{Scrape, scrape};
-use super::{SECOND, not_granted};
-use crate::docs::links::{leads_somewhere, root};
+use crate::docs::links::{leads_somewhere, root, sources};
 
 /// A metric as the page has it: its type, and the values of each of its labels. No values mean any.
 #[derive(Debug, PartialEq, Eq)]
@@ -73,8 +71,7 @@ fn family<'a>(name: &'a str, metrics: &BTreeMap<String, Metric>) -> &'a str {
 
 /// A contended run in which everything happens that has a metric.
 fn everything() -> Scrape {
-    scrape(async || {
-        let lab = Lab::new().await;
+    scrape(async |lab, []| {
         let post = Post::seeded(1);
         let host = || {
             lab.host_with(|builder| {
@@ -85,17 +82,15 @@ fn everything() -> Scrape {
         let (a, b, c) = (host(), host(), host());
         a.locks.create_table().await.unwrap();
         let guard = acquire(&a).await;
-        let waiting = [waits(&lab, &b).await, waits(&lab, &c).await];
+        let waiting = [waits(lab, &b).await, waits(lab, &c).await];
         not_granted(&host(), RecordWait::NoWait).await;
         not_granted(&host(), RecordWait::Timeout(SECOND)).await;
-        let _ = meets(&a.network, "renew hold", 1, Fault::Throttle);
+        let _ = a.meets("renew hold", 1, Fault::Throttle);
         lab.wait(20 * SECOND).await;
         guard.release().await.unwrap();
-        for call in waiting {
-            call.await.unwrap().release().await.unwrap();
-        }
+        have_turns(waiting).await;
         let guard = acquire(&a).await;
-        let waiting = waits(&lab, &b).await;
+        let waiting = waits(lab, &b).await;
         a.network.set_faults(cut_off());
         guard.lost().await;
         waiting.await.unwrap().release().await.unwrap();
@@ -161,17 +156,6 @@ fn a_metric_a_label_or_a_step_that_only_one_side_has_is_noticed() {
     }
 }
 
-/// The sources of a folder, with those in its folders.
-fn sources(folder: &Path) -> String {
-    let entries = fs::read_dir(folder).unwrap();
-    let paths = entries.map(|entry| entry.unwrap().path());
-    let text = |path: PathBuf| match path.is_dir() {
-        true => sources(&path),
-        false => fs::read_to_string(path).unwrap(),
-    };
-    paths.map(text).collect()
-}
-
 /// How the sources name the step of a request.
 const NAMED: [&str; 8] = [
     "LockWrite::new(",
@@ -188,8 +172,11 @@ const NAMED: [&str; 8] = [
 fn the_steps_of_the_page_are_those_of_the_sources() {
     let page = read("metrics.md");
     let steps = steps(&page);
-    let folders = ["src", "crates/protocol/src"].map(|folder| sources(&root().join(folder)));
-    let sources = folders.concat();
+    let folders = ["src", "crates/protocol/src"].into_iter();
+    let paths = folders.flat_map(|folder| sources(&root().join(folder)));
+    let sources: String = paths
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
     let named = NAMED.iter().flat_map(|before| {
         let texts = sources.split(before).skip(1);
         texts.filter_map(|text| text.strip_prefix('"')?.split('"').next())

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fairlock::metric_buckets;
-use fairlock_testkit::virtual_time;
+use fairlock_testkit::lab::{Host, Lab, in_lab};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 
 /// A number with its name and its labels.
@@ -25,14 +25,14 @@ pub(super) struct Scrape {
 }
 
 /// Runs a test in virtual time, on its own thread and for its own recorder.
-pub(super) fn scrape(test: impl AsyncFnOnce()) -> Scrape {
+pub(super) fn scrape<const N: usize>(test: impl AsyncFnOnce(&Lab, [Host; N])) -> Scrape {
     let exporter = metric_buckets().fold(PrometheusBuilder::new(), |exporter, (name, bounds)| {
         let name = Matcher::Full(name.into());
         exporter.set_buckets_for_metric(name, bounds).unwrap()
     });
     let recorder = exporter.build_recorder();
     let handle = recorder.handle();
-    metrics::with_local_recorder(&recorder, || virtual_time(async { test().await }));
+    metrics::with_local_recorder(&recorder, || in_lab(test));
     Scrape::read(&handle.render())
 }
 

@@ -1,34 +1,25 @@
 //! A sweep removes what is settled or dead, and nothing else, whatever happens at the same time.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 mod refused;
 mod shared;
 
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Request};
-use fairlock::{Error, FairLock, HeldLocks, RecordWait, SweepReport, Ticket};
+use fairlock::{Error, HeldLocks, IdleLocks, RecordWait};
 use futures::StreamExt;
 use tokio::time::sleep;
 
+use fairlock_testkit::lab::SECOND;
 use fairlock_testkit::sweep_fixture::*;
 use fairlock_testkit::sweeps::Sweeping;
 use fairlock_testkit::virtual_time;
 
-// ---------------------------------------------------------------------------------------------------------------
-// What is dead goes
-
 #[test]
 fn a_crashed_holder_is_evicted_and_the_lock_is_free() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let crashed = world.crashable().await;
         let _guard = crashed.take("a").await;
         crashed.crash();
@@ -43,8 +34,7 @@ fn a_crashed_holder_is_evicted_and_the_lock_is_free() {
 
 #[test]
 fn all_who_died_go_in_one_sweep_and_one_item_is_left() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let (mut crashables, mut taking) = (Vec::new(), Vec::new());
         // A holder, two successors, two in the queue.
         for _ in 0..5 {
@@ -69,8 +59,7 @@ fn all_who_died_go_in_one_sweep_and_one_item_is_left() {
 
 #[test]
 fn those_who_waited_together_and_died_go_as_one_from_a_slot_and_from_a_row() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let holder = world.client().await.fair_lock("a").unwrap();
         let guard = holder.try_acquire().await.unwrap().unwrap();
         let crashables = [world.crashable().await, world.crashable().await];
@@ -94,40 +83,6 @@ fn those_who_waited_together_and_died_go_as_one_from_a_slot_and_from_a_row() {
         assert!(guard.is_held());
         guard.release().await.unwrap();
         assert!(holder.try_acquire().await.unwrap().is_some());
-    });
-}
-
-#[test]
-fn dead_successors_are_evicted_from_their_slots_under_a_living_holder_who_keeps_the_lock() {
-    virtual_time(async {
-        let world = World::new().await;
-        let holder = world.client().await.fair_lock("a").unwrap();
-        let guard = holder.try_acquire().await.unwrap().unwrap();
-        let successors = [world.crashable().await, world.crashable().await];
-        let taking = [successors[0].take("a").await, successors[1].take("a").await];
-        successors.iter().for_each(Crashable::crash);
-        sleep(DEATH).await;
-        let swept = world.sweep("a").await;
-        assert_eq!((swept.holders, swept.successors), (0, 2));
-        assert!(guard.is_held());
-        guard.release().await.unwrap();
-        drop(taking);
-    });
-}
-
-#[test]
-fn a_living_successor_gets_the_lock_when_the_dead_holder_before_it_is_swept() {
-    virtual_time(async {
-        let world = World::new().await;
-        let (crashed, successor) = (world.crashable().await, world.crashable().await);
-        let _guard = crashed.take("a").await;
-        crashed.crash();
-        let taking = successor.take("a").await;
-        sleep(DEATH).await;
-        world.sweep("a").await;
-        let guard = taking.await.unwrap().unwrap();
-        assert_eq!(world.sweep("a").await, nothing());
-        guard.release().await.unwrap();
     });
 }
 
@@ -179,44 +134,9 @@ fn a_stream_of_sweeps_remembers_what_it_saw_and_reports_each() {
     });
 }
 
-// ---------------------------------------------------------------------------------------------------------------
-// What is settled goes
-
-#[test]
-fn after_the_last_release_and_a_sweep_a_lock_is_one_item_whoever_gave_up() {
-    virtual_time(async {
-        let world = World::new().await;
-        let holder = world.client().await.fair_lock("a").unwrap();
-        let guard = holder.try_acquire().await.unwrap().unwrap();
-        // Two take slots and four wait in rows, and none of them waits long enough.
-        let mut waits = Vec::new();
-        for timeout in [9, 3, 5, 2, 7, 4] {
-            let lock = world.client().await.fair_lock("a").unwrap();
-            let wait = RecordWait::Timeout(timeout * SECOND);
-            waits.push(spawn(async move { lock.acquire(wait).await }));
-            sleep(SECOND / 10).await;
-        }
-        for wait in waits {
-            let told = wait.await.unwrap();
-            assert!(matches!(told, Err(Error::NotGranted { .. })), "{told:?}");
-        }
-        guard.release().await.unwrap();
-        sleep(SECOND).await;
-        assert!(
-            world.left_of("a").await.len() > 1,
-            "rows void behind the slots"
-        );
-        world.sweep("a").await;
-        assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
-        let guard = holder.try_acquire().await.unwrap().unwrap();
-        guard.release().await.unwrap();
-    });
-}
-
 #[test]
 fn settled_rows_beyond_many_pages_is_removed_under_a_living_holder() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let holder = world.client().await.fair_lock("a").unwrap();
         let guard = holder.try_acquire().await.unwrap().unwrap();
         for behind in 0..150 {
@@ -231,8 +151,7 @@ fn settled_rows_beyond_many_pages_is_removed_under_a_living_holder() {
 
 #[test]
 fn a_damaged_counter_is_swept_by_one_row_whatever_it_says() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let holder = world.client().await.fair_lock("a").unwrap();
         let guard = holder.try_acquire().await.unwrap().unwrap();
         guard.release().await.unwrap();
@@ -248,8 +167,7 @@ fn a_damaged_counter_is_swept_by_one_row_whatever_it_says() {
 
 #[test]
 fn a_queue_whose_lock_item_is_gone_is_swept_a_bounded_piece_at_a_time() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         for ticket in 1..=150 {
             world.put_void("a", ticket).await;
         }
@@ -262,8 +180,7 @@ fn a_queue_whose_lock_item_is_gone_is_swept_a_bounded_piece_at_a_time() {
 
 #[test]
 fn rows_without_a_lock_item_go_unless_somebody_alive_waits_there() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         world.put_void("a", 1).await;
         world.put_void("a", 2).await;
         let client = world.engine.client();
@@ -288,8 +205,7 @@ fn rows_without_a_lock_item_go_unless_somebody_alive_waits_there() {
 /// A waiter behind more void rows than a page shows, and a gap after those.
 #[test]
 fn a_gap_behind_a_page_of_void_rows_closes_for_waiters_too() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let holder = world.client().await.fair_lock("a").unwrap();
         let guard = holder.try_acquire().await.unwrap().unwrap();
         world.draw("a", 41).await;
@@ -303,86 +219,6 @@ fn a_gap_behind_a_page_of_void_rows_closes_for_waiters_too() {
         guard.release().await.unwrap();
         waiting.await.unwrap().unwrap().release().await.unwrap();
     });
-}
-
-// ---------------------------------------------------------------------------------------------------------------
-// What is alive stays
-
-#[test]
-fn a_sweep_of_a_queue_that_lives_changes_nothing_in_it() {
-    virtual_time(async {
-        let world = World::new().await;
-        let (mut clients, mut taking) = (Vec::new(), Vec::new());
-        // A holder, two successors, three in the queue.
-        for _ in 0..6 {
-            let client = world.crashable().await;
-            taking.push(client.take("a").await);
-            clients.push(client);
-        }
-        let before = (world.lock_item("a").await, world.left_of("a").await);
-        assert_eq!(world.sweep("a").await, nothing());
-        let after = (world.lock_item("a").await, world.left_of("a").await);
-        assert_eq!(before, after);
-        let mut tickets = Vec::new();
-        for taken in taking {
-            let guard = taken.await.unwrap().unwrap();
-            tickets.push(guard.ticket().get());
-            guard.release().await.unwrap();
-        }
-        let first = tickets[0];
-        assert!(
-            tickets.into_iter().eq(first..first + 6),
-            "in order, none lost"
-        );
-    });
-}
-
-#[test]
-fn eight_workers_take_turns_beside_a_sweep_that_never_rests() {
-    virtual_time(async {
-        let world = World::new().await;
-        let (inside, done) = (
-            Arc::new(AtomicBool::new(false)),
-            Arc::new(AtomicU64::new(0)),
-        );
-        let mut workers = Vec::new();
-        for _ in 0..8 {
-            let lock = world.client().await.fair_lock("a").unwrap();
-            let (inside, done) = (Arc::clone(&inside), Arc::clone(&done));
-            workers.push(spawn(async move { work(lock, &inside, &done).await }));
-        }
-        let lock = world.client().await.fair_lock("a").unwrap();
-        let of_the_dead =
-            |swept: SweepReport| [swept.holders, swept.successors, swept.waiters, swept.gaps];
-        let mut dead = [0; 4];
-        while done.load(Ordering::Relaxed) < 80 {
-            let now = lock.sweep().await.unwrap();
-            for (all, more) in dead.iter_mut().zip(of_the_dead(now)) {
-                *all += more;
-            }
-            sleep(SECOND / 200).await;
-        }
-        for worker in workers {
-            worker.await.unwrap();
-        }
-        assert_eq!(dead, [0; 4]);
-        lock.sweep().await.unwrap();
-        assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
-    });
-}
-
-async fn work(lock: FairLock, inside: &AtomicBool, done: &AtomicU64) {
-    let mut before = Ticket::new(0);
-    for _ in 0..10 {
-        let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
-        assert!(!inside.swap(true, Ordering::Relaxed), "two at once");
-        assert!(guard.ticket() > before);
-        before = guard.ticket();
-        sleep(SECOND / 20).await;
-        inside.store(false, Ordering::Relaxed);
-        guard.release().await.unwrap();
-        done.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 fn updates(request: &Request) -> bool {
@@ -402,58 +238,34 @@ async fn renew(world: &World, place: &str, entry: &str) {
 }
 
 #[test]
-fn a_renewal_between_poll_and_removal_saves_a_successor() {
-    virtual_time(async {
-        let world = World::new().await;
-        let clients = [world.crashable().await, world.crashable().await];
-        let _taking = [clients[0].take("a").await, clients[1].take("a").await];
-        clients[1].crash();
-        sleep(DEATH).await;
-        let touch = || renew(&world, "fairlock/#lock", "slots[1]");
-        assert_eq!(swept_despite(&world, updates, touch).await, nothing());
-    });
-}
-
-#[test]
-fn a_renewal_between_poll_and_removal_saves_a_holder() {
-    virtual_time(async {
-        let world = World::new().await;
-        let crashed = world.crashable().await;
-        let _guard = crashed.take("a").await;
-        crashed.crash();
-        sleep(DEATH).await;
-        let touch = || renew(&world, "fairlock/#lock", "slots[0]");
-        assert_eq!(swept_despite(&world, updates, touch).await, nothing());
-        assert_eq!(world.sweep("a").await, nothing());
-        sleep(DEATH).await;
-        assert_eq!(world.sweep("a").await.holders, 1);
-    });
-}
-
-#[test]
-fn a_renewal_between_poll_and_removal_saves_a_waiter() {
-    virtual_time(async {
-        let world = World::new().await;
-        let mut clients = Vec::new();
-        for _ in 0..4 {
-            let client = world.crashable().await;
-            let taking = client.take("a").await;
-            clients.push((client, taking));
-        }
-        let (waiter, _) = &clients[3];
-        waiter.crash();
-        sleep(DEATH).await;
-        let place = world.left_of("a").await.pop().unwrap();
-        let touch = || renew(&world, &place, "entry");
-        assert_eq!(swept_despite(&world, updates, touch).await, nothing());
-        assert!(world.left_of("a").await.contains(&place));
-    });
+fn a_renewal_between_poll_and_removal_saves_a_holder_a_successor_and_a_waiter() {
+    for (crashed, entry) in [(0, "slots[0]"), (1, "slots[1]"), (3, "entry")] {
+        in_world(async |world| {
+            let mut clients = Vec::new();
+            for _ in 0..=crashed {
+                let client = world.crashable().await;
+                let taking = client.take("a").await;
+                clients.push((client, taking));
+            }
+            clients[crashed].0.crash();
+            sleep(DEATH).await;
+            let place = world.left_of("a").await.pop().unwrap();
+            let touch = || renew(world, &place, entry);
+            let swept = swept_despite(world, updates, touch).await;
+            assert_eq!(swept, nothing(), "{entry}");
+            assert_eq!(world.sweep("a").await, nothing(), "{entry}");
+            assert!(world.left_of("a").await.contains(&place), "{entry}");
+            sleep(DEATH).await;
+            let swept = world.sweep("a").await;
+            let swept = swept.holders + swept.successors + swept.waiters;
+            assert_eq!(swept, 1, "{entry}");
+        });
+    }
 }
 
 #[test]
 fn a_row_that_came_between_poll_and_removal_is_no_gap() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let holder = world.client().await.fair_lock("a").unwrap();
         let guard = holder.try_acquire().await.unwrap().unwrap();
         world.date_draws("a").await;
@@ -461,7 +273,7 @@ fn a_row_that_came_between_poll_and_removal_is_no_gap() {
         sleep(DEATH).await;
         let gap = guard.ticket().get() + 1;
         let puts = |request: &Request| request.operation() == "PutItem";
-        let swept = swept_despite(&world, puts, || world.put_void("a", gap)).await;
+        let swept = swept_despite(world, puts, || world.put_void("a", gap)).await;
         assert_eq!(swept.gaps, 0);
         guard.release().await.unwrap();
     });
@@ -469,8 +281,7 @@ fn a_row_that_came_between_poll_and_removal_is_no_gap() {
 
 #[test]
 fn a_settled_row_that_changed_between_poll_and_removal_is_looked_at_again() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let holder = world.client().await.fair_lock("a").unwrap();
         let guard = holder.try_acquire().await.unwrap().unwrap();
         world.put_void("a", guard.ticket().get()).await;
@@ -483,7 +294,7 @@ fn a_settled_row_that_changed_between_poll_and_removal_is_looked_at_again() {
             let request = request.expression_attribute_values(":other", text("other"));
             request.send().await.unwrap();
         };
-        let swept = swept_despite(&world, deletes, touch).await;
+        let swept = swept_despite(world, deletes, touch).await;
         assert_eq!(swept.rows, 0);
         assert!(world.left_of("a").await.contains(&place));
         guard.release().await.unwrap();

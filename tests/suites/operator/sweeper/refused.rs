@@ -3,13 +3,10 @@
 use fairlock_testkit::sweep_fixture::*;
 use tokio::time::sleep;
 
-use fairlock_testkit::virtual_time;
-
 /// The settled row is gone when the sweep comes to delete it. The expired waiter behind it is made void in the same pass all the same.
 #[test]
 fn a_settled_row_that_another_client_deletes_first_does_not_end_the_sweep() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let holder = world.client().await.fair_lock("a").unwrap();
         let guard = holder.try_acquire().await.unwrap().unwrap();
         let mut clients = Vec::new();
@@ -28,7 +25,7 @@ fn a_settled_row_that_another_client_deletes_first_does_not_end_the_sweep() {
             let request = request.key("pk", text("a")).key("sk", text(&row(settled)));
             request.send().await.unwrap();
         };
-        let swept = swept_despite(&world, deletes, touch).await;
+        let swept = swept_despite(world, deletes, touch).await;
         assert_eq!((swept.waiters, swept.has_more), (1, false));
         guard.release().await.unwrap();
     });

@@ -1,8 +1,4 @@
 //! Sweeps of locks that several callers hold at one time, and of leases.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::time::Duration;
 
@@ -11,8 +7,8 @@ use fairlock::{LockGuard, RecordWait};
 use tokio::time::sleep;
 
 use super::updates;
+use fairlock_testkit::lab::SECOND;
 use fairlock_testkit::sweep_fixture::*;
-use fairlock_testkit::virtual_time;
 
 async fn shares(crashable: &Crashable) -> LockGuard {
     let lock = crashable.locks.fair_lock("a").unwrap();
@@ -36,16 +32,15 @@ async fn room(world: &World) -> AttributeValue {
 
 #[test]
 fn dead_readers_go_and_the_living_among_them_stay() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         // The first of them stands in a slot.
-        let mut readers = readers(&world, 5).await;
+        let mut readers = readers(world, 5).await;
         for dead in [0, 2, 4] {
             readers[dead].0.crash();
         }
         sleep(DEATH).await;
         assert_eq!(world.sweep("a").await.holders, 3);
-        assert_eq!(room(&world).await, number(62));
+        assert_eq!(room(world).await, number(62));
         assert_eq!(world.sweep("a").await, nothing());
         for alive in [3, 1] {
             let (_client, guard) = readers.swap_remove(alive);
@@ -58,35 +53,8 @@ fn dead_readers_go_and_the_living_among_them_stay() {
 }
 
 #[test]
-fn all_dead_readers_go_with_those_who_died_behind_them() {
-    virtual_time(async {
-        let world = World::new().await;
-        let readers = readers(&world, 3).await;
-        // Two successors, and one behind the slots.
-        let waiting = [
-            world.crashable().await,
-            world.crashable().await,
-            world.crashable().await,
-        ];
-        let mut taking = Vec::new();
-        for client in &waiting {
-            taking.push(client.take("a").await);
-        }
-        let clients = readers.iter().map(|(client, _)| client);
-        clients.chain(&waiting).for_each(Crashable::crash);
-        sleep(DEATH).await;
-        let swept = world.sweep("a").await;
-        assert_eq!((swept.holders + swept.successors, swept.waiters), (5, 1));
-        assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
-        assert_eq!(room(&world).await, number(64));
-        assert_eq!(world.sweep("a").await, nothing());
-    });
-}
-
-#[test]
 fn those_who_wait_for_permits_of_the_dead_have_them_when_those_are_swept() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let dead = world.crashable().await;
         let of = |client: &fairlock::LockClient| client.semaphore("a", 5).unwrap();
         let three = of(&dead.locks).acquire_many(3, RecordWait::NoWait).await;
@@ -101,7 +69,7 @@ fn those_who_wait_for_permits_of_the_dead_have_them_when_those_are_swept() {
         world.sweep("a").await;
         let guard = waiting.await.unwrap().unwrap();
         // The waiter for four permits has the first slot.
-        assert_eq!(room(&world).await, number(4));
+        assert_eq!(room(world).await, number(4));
         assert!(one.is_held() && guard.is_held() && !three.unwrap().is_held());
         assert_eq!(world.sweep("a").await, nothing());
     });
@@ -128,13 +96,12 @@ async fn renew_sharers(world: &World) {
 
 #[test]
 fn a_renewal_between_poll_and_removal_saves_a_reader() {
-    virtual_time(async {
-        let world = World::new().await;
-        let readers = readers(&world, 2).await;
+    in_world(async |world| {
+        let readers = readers(world, 2).await;
         readers[1].0.crash();
         sleep(DEATH).await;
-        let touch = || renew_sharers(&world);
-        assert_eq!(swept_despite(&world, updates, touch).await, nothing());
+        let touch = || renew_sharers(world);
+        assert_eq!(swept_despite(world, updates, touch).await, nothing());
         assert_eq!(world.sweep("a").await, nothing());
         sleep(DEATH).await;
         assert_eq!(world.sweep("a").await.holders, 1);
@@ -144,8 +111,7 @@ fn a_renewal_between_poll_and_removal_saves_a_reader() {
 
 #[test]
 fn a_lease_that_is_over_goes_and_one_that_is_not_stays() {
-    virtual_time(async {
-        let world = World::new().await;
+    in_world(async |world| {
         let lock = world.client().await.lease_lock("a").unwrap();
         let minute = Duration::from_secs(60);
         let lease = lock.acquire("one", minute).await.unwrap();

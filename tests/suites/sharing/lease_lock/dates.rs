@@ -7,16 +7,15 @@ use fairlock::embedded::{Engine, Fault, When};
 use fairlock::{Clock, Error, Lease, LossReason};
 use tokio::time::Instant;
 
-use super::{ALLOWED, MINUTE, SECOND, is_refused, named, process};
-use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, waits};
-use fairlock_testkit::verbs::meets;
+use super::{ALLOWED, MINUTE, in_processes, is_refused, named, process};
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::{EPOCH, Host, Lab, SECOND, acquire, in_lab, loss, waits};
 use fairlock_testkit::virtual_time;
 
 #[test]
 fn a_process_whose_first_request_it_is_asks_for_the_time_first() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (lab.host(), process(&lab).await);
+    in_lab(async |lab, []| {
+        let (a, b) = (lab.host(), process(lab).await);
         named(&a).acquire("one", MINUTE).await.unwrap();
         assert_eq!(a.network.counts().requests(), 3);
         lab.wait(MINUTE + ALLOWED).await;
@@ -70,10 +69,7 @@ fn one_answer_that_tells_a_wrong_time_makes_no_lease_longer_or_shorter() {
             for _ in 0..known {
                 named(&host).find("one").await.unwrap();
             }
-            let _ = host
-                .network
-                .clone()
-                .script(move |request| (request.number() == wrong).then_some(Fault::Skew(by)));
+            host.script(move |request| (request.number() == wrong).then_some(Fault::Skew(by)));
             let lease = named(&host).acquire("one", MINUTE).await.unwrap();
             let left = left(&lease, began);
             assert!(
@@ -92,7 +88,7 @@ fn answers_that_disagree_are_asked_on_until_two_agree_or_there_is_no_end_of_them
             let began = Instant::now();
             let lab = Lab::new().await;
             let host = lab.host_with(|to| to.clock(lab.clock.clone().ahead(1_000 * SECOND)));
-            let _ = host.network.clone().script(move |request| {
+            host.script(move |request| {
                 let number = request.number();
                 (number <= wrong).then_some(Fault::Skew(60 * number as i64))
             });
@@ -115,7 +111,7 @@ fn answers_that_disagree_are_asked_on_until_two_agree_or_there_is_no_end_of_them
                         ),
                         "{refused}"
                     );
-                    assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+                    assert_is!(refused, Error::Unavailable { .. });
                 }
             }
         });
@@ -133,7 +129,7 @@ fn an_answer_that_disagrees_takes_no_lease_from_whoever_has_just_taken_it() {
         let began = Instant::now();
         let lab = Lab::new().await;
         let host = new_process(&lab);
-        let _ = host.network.clone().script(|request| {
+        host.script(|request| {
             let number = request.number();
             (3..=9)
                 .contains(&number)
@@ -169,7 +165,7 @@ fn a_new_connection_tells_the_time_as_well_as_the_one_before() {
             }
             let sent = host.network.counts().requests();
             let closes = move |number| (number == sent + 1).then_some(Fault::Close(When::After));
-            let _ = host.network.clone().script(move |it| closes(it.number()));
+            host.script(move |it| closes(it.number()));
             for quiet in [0, 30, 30, 100, 200, 290, 299] {
                 lab.wait(quiet * SECOND).await;
                 lease = lock.extend(&lease, 10 * MINUTE).await.unwrap();
@@ -196,7 +192,7 @@ fn a_lease_lasts_for_as_long_as_was_asked_for_though_the_first_write_had_no_answ
         lab.wait(263 * SECOND).await;
         let lease = lock.acquire("two", 28 * SECOND).await.unwrap();
         lab.wait(SECOND * 47 / 2).await;
-        meets(&host.network, "extend", 1, Fault::Hang(When::Before));
+        host.meets("extend", 1, Fault::Hang(When::Before));
         let longer = lock.extend(&lease, 20 * SECOND).await.unwrap();
         assert!(
             is_as_long_as(20 * SECOND, left(&longer, began)),
@@ -207,11 +203,10 @@ fn a_lease_lasts_for_as_long_as_was_asked_for_though_the_first_write_had_no_answ
 
 #[test]
 fn a_release_whose_answer_is_lost_is_one_in_a_process_that_knows_no_time_yet() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let lease = named(&process(&lab).await).acquire("one", MINUTE).await;
-        let host = new_process(&lab);
-        let lost = meets(&host.network, "release", 1, Fault::Close(When::After));
+    in_lab(async |lab, []| {
+        let lease = named(&process(lab).await).acquire("one", MINUTE).await;
+        let host = new_process(lab);
+        let lost = host.meets("release", 1, Fault::Close(When::After));
         named(&host).release(&lease.unwrap()).await.unwrap();
         assert_eq!(lost.load(Ordering::SeqCst), 1);
     });
@@ -219,17 +214,13 @@ fn a_release_whose_answer_is_lost_is_one_in_a_process_that_knows_no_time_yet() {
 
 #[test]
 fn a_process_that_knows_no_time_yet_is_told_that_a_lease_was_released_before() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let first = process(&lab).await;
+    in_processes(async |lab, [first]| {
         let lease = named(&first).acquire("one", MINUTE).await.unwrap();
         named(&first).release(&lease).await.unwrap();
-        let extended = named(&new_process(&lab)).extend(&lease, MINUTE).await;
-        let released = named(&new_process(&lab)).release(&lease).await;
+        let extended = named(&new_process(lab)).extend(&lease, MINUTE).await;
+        let released = named(&new_process(lab)).release(&lease).await;
         for told in [extended.map(drop), released] {
-            let Err(Error::Lost { reason, .. }) = told else {
-                panic!("{told:?}")
-            };
+            let reason = loss(told);
             assert_eq!(reason, LossReason::Released);
         }
     });
@@ -256,9 +247,7 @@ fn where_answers_have_no_date_there_are_no_leases_and_nothing_is_left() {
 
 #[test]
 fn a_process_whose_first_request_it_is_extends_a_lease_and_releases_another() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let old = process(&lab).await;
+    in_processes(async |lab, [old]| {
         let lease = named(&old).acquire("one", MINUTE).await.unwrap();
         let text = lease.to_string();
         let new = lab.host();
@@ -283,9 +272,7 @@ fn a_process_whose_first_request_it_is_extends_a_lease_and_releases_another() {
 /// Neither the grain of the item's times, nor what another client knows of the time, takes anything from the owner.
 #[test]
 fn an_extension_that_would_end_earlier_leaves_the_end_as_it_is() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let owner = process(&lab).await;
+    in_processes(async |lab, [owner]| {
         let span = 5 * MINUTE + Duration::from_micros(1_777);
         let mut lease = named(&owner).acquire("one", span).await.unwrap();
         for round in 1..=40 {
@@ -311,7 +298,7 @@ fn nobody_who_waits_has_the_lock_before_a_lease_is_over_by_dynamodbs_clock() {
                 let (a, b) = (lab.host(), process(&lab).await);
                 lab.wait(phase * SECOND / 10).await;
                 let late = Fault::Delay(When::Before, Duration::from_millis(slow));
-                meets(&a.network, "read lock", 1, late);
+                a.meets("read lock", 1, late);
                 let lease = named(&a).acquire("one", 5 * SECOND).await.unwrap();
                 let over = lease.expires_at().duration_since(SystemTime::UNIX_EPOCH);
                 let next = waits(&lab, &b).await.await.unwrap();

@@ -3,17 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use fairlock::embedded::{Fault, Faults, Gate, Latency, When};
-use fairlock::{Error, Lease, LeaseLock, LockClient, RecordWait};
-use futures::future::{join, join_all};
+use fairlock::embedded::{Fault, When};
+use fairlock::{Error, Invalid, Lease, LeaseLock, RecordWait};
+use futures::future::join;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::{ALLOWED, MINUTE, SECOND, is_at_rest, is_refused, named, process};
-use fairlock_testkit::invalid::is_invalid;
-use fairlock_testkit::lab::{Host, Lab, acquire, waits};
-use fairlock_testkit::verbs::meets;
-use fairlock_testkit::virtual_time;
+use super::{ALLOWED, MINUTE, in_processes, is_at_rest, is_refused, named, process};
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, holder_told, in_lab, waits};
 
 /// A call that waits in a task of its own.
 type Waiting = JoinHandle<Result<Lease, Error>>;
@@ -21,10 +19,7 @@ type Waiting = JoinHandle<Result<Lease, Error>>;
 const FOREVER: RecordWait = RecordWait::Infinite;
 
 /// Waits for a lease in a task of its own, and returns when the call rests in its place.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a caller's task, not the client's"
-)]
+#[expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 async fn leases_in_turn(lab: &Lab, lock: LeaseLock, id: &'static str) -> Waiting {
     let waiting = async move { lock.acquire_in_turn(id, MINUTE, FOREVER).await };
     let waiting = tokio::spawn(waiting);
@@ -42,15 +37,13 @@ fn single(host: &Host) -> LeaseLock {
 }
 
 async fn queue(host: &Host) -> usize {
-    let lock = host.locks.fair_lock("a").unwrap();
+    let lock = host.lock();
     lock.inspect().await.unwrap().queue.len()
 }
 
 #[test]
 fn a_free_lock_is_leased_by_one_request_and_a_name_that_has_it_gets_its_lease() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (process(&lab).await, process(&lab).await);
+    in_processes(async |lab, [a, b]| {
         let before = a.network.counts().requests();
         let lease = named(&a).acquire_in_turn("one", MINUTE, FOREVER).await;
         let lease = lease.unwrap();
@@ -58,22 +51,17 @@ fn a_free_lock_is_leased_by_one_request_and_a_name_that_has_it_gets_its_lease() 
         let again = named(&b).acquire_in_turn("one", MINUTE, FOREVER).await;
         assert_eq!(again.unwrap(), lease);
         named(&b).release(&lease).await.unwrap();
-        assert!(is_at_rest(&lab).await);
+        assert!(is_at_rest(lab).await);
     });
 }
 
 #[test]
 fn leases_and_guards_are_granted_in_the_order_in_which_they_were_asked_for() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let [a, b, c, d] = join_all([(); 4].map(|()| process(&lab)))
-            .await
-            .try_into()
-            .unwrap_or_else(|_| unreachable!());
+    in_processes(async |lab, [a, b, c, d]| {
         let held = acquire(&a).await;
-        let first = leases_in_turn(&lab, named(&b), "first").await;
-        let guard = waits(&lab, &c).await;
-        let last = leases_in_turn(&lab, named(&d), "last").await;
+        let first = leases_in_turn(lab, named(&b), "first").await;
+        let guard = waits(lab, &c).await;
+        let last = leases_in_turn(lab, named(&d), "last").await;
         assert!(is_refused(&named(&a).acquire("barges in", MINUTE).await));
         held.release().await.unwrap();
         let first = first.await.unwrap().unwrap();
@@ -92,17 +80,15 @@ fn leases_and_guards_are_granted_in_the_order_in_which_they_were_asked_for() {
         let last = last.await.unwrap().unwrap();
         assert_eq!((last.id(), queue(&a).await), ("last", 0));
         named(&a).release(&last).await.unwrap();
-        assert!(is_at_rest(&lab).await);
+        assert!(is_at_rest(lab).await);
     });
 }
 
 #[test]
 fn a_lease_that_was_granted_in_turn_ends_by_itself() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (process(&lab).await, process(&lab).await);
+    in_processes(async |lab, [a, b]| {
         let held = acquire(&a).await;
-        let lease = leases_in_turn(&lab, named(&b), "one").await;
+        let lease = leases_in_turn(lab, named(&b), "one").await;
         held.release().await.unwrap();
         let lease = lease.await.unwrap().unwrap();
         let before = b.network.counts().requests();
@@ -112,41 +98,30 @@ fn a_lease_that_was_granted_in_turn_ends_by_itself() {
         assert_eq!(b.network.counts().requests(), before, "its client rests");
         let other = named(&a).acquire("other", MINUTE).await.unwrap();
         assert!(other.ticket() > lease.ticket());
-        let late = named(&b).release(&lease).await;
-        assert!(matches!(late, Err(Error::Lost { .. })), "{late:?}");
+        assert_is!(named(&b).release(&lease).await, Err(Error::Lost { .. }));
     });
 }
 
 #[test]
 fn a_wait_that_times_out_leaves_nothing_and_no_wait_does_not_wait() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (process(&lab).await, process(&lab).await);
+    in_processes(async |lab, [a, b]| {
         let held = acquire(&a).await;
         for wait in [RecordWait::NoWait, RecordWait::Timeout(10 * SECOND)] {
             let refused = named(&b).acquire_in_turn("one", MINUTE, wait).await;
-            let Err(Error::NotGranted {
-                holder: Some(holder),
-                ..
-            }) = refused
-            else {
-                panic!("{refused:?}")
-            };
+            let holder = holder_told(refused);
             assert_eq!(holder.ticket, held.ticket());
             lab.settle().await;
             assert_eq!(queue(&a).await, 0);
         }
         held.release().await.unwrap();
         assert_eq!(named(&a).find("one").await.unwrap(), None);
-        assert!(is_at_rest(&lab).await);
+        assert!(is_at_rest(lab).await);
     });
 }
 
 #[test]
 fn what_no_call_could_do_is_refused_at_once_and_nothing_is_sent() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = process(&lab).await;
+    in_processes(async |_, [host]| {
         let before = host.network.counts().requests();
         let zero = RecordWait::Timeout(std::time::Duration::ZERO);
         for (lock, id, span, wait) in [
@@ -157,7 +132,7 @@ fn what_no_call_could_do_is_refused_at_once_and_nothing_is_sent() {
             (named(&host).max_waiters(0), "one", MINUTE, FOREVER),
         ] {
             let refused = lock.acquire_in_turn(id, span, wait).await;
-            assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+            assert_is!(refused, Err(Error::Invalid(_)));
         }
         let exports = host.locks.semaphore("a", 3).unwrap();
         for permits in [0, 4] {
@@ -170,44 +145,30 @@ fn what_no_call_could_do_is_refused_at_once_and_nothing_is_sent() {
 
 #[test]
 fn a_queue_that_is_too_long_is_left_alone() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let [a, b, c] = [
-            process(&lab).await,
-            process(&lab).await,
-            process(&lab).await,
-        ];
+    in_processes(async |lab, [a, b, c]| {
         let held = acquire(&a).await;
-        let waiting = leases_in_turn(&lab, named(&b), "one").await;
+        let waiting = leases_in_turn(lab, named(&b), "one").await;
         let short = named(&c).max_waiters(1);
         let refused = short.acquire_in_turn("other", MINUTE, FOREVER).await;
-        assert!(
-            matches!(refused, Err(Error::QueueFull { .. })),
-            "{refused:?}"
-        );
+        assert_is!(refused, Err(Error::QueueFull { .. }));
         held.release().await.unwrap();
         let lease = waiting.await.unwrap().unwrap();
         named(&a).release(&lease).await.unwrap();
-        assert!(is_at_rest(&lab).await);
+        assert!(is_at_rest(lab).await);
     });
 }
 
 #[test]
 fn a_step_that_two_processes_wait_for_under_one_name_is_leased_once() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         for leases in [named, pairs] {
-            let [a, b, c] = [
-                process(&lab).await,
-                process(&lab).await,
-                process(&lab).await,
-            ];
+            let [a, b, c] = [process(lab).await, process(lab).await, process(lab).await];
             let held = match leases(&a).acquire("before", MINUTE).await {
                 Ok(held) => held,
                 Err(refused) => panic!("{refused}"),
             };
-            let one = leases_in_turn(&lab, leases(&b), "step").await;
-            let other = leases_in_turn(&lab, leases(&c), "step").await;
+            let one = leases_in_turn(lab, leases(&b), "step").await;
+            let other = leases_in_turn(lab, leases(&c), "step").await;
             assert_eq!(queue(&a).await, 2);
             leases(&a).release(&held).await.unwrap();
             let (one, other) = join(one, other).await;
@@ -216,7 +177,7 @@ fn a_step_that_two_processes_wait_for_under_one_name_is_leased_once() {
             lab.settle().await;
             assert_eq!(queue(&a).await, 0, "the second left the queue");
             leases(&a).release(&lease).await.unwrap();
-            assert!(is_at_rest(&lab).await);
+            assert!(is_at_rest(lab).await);
             lab.delete_lock_item("a").await;
         }
     });
@@ -226,12 +187,8 @@ fn a_step_that_two_processes_wait_for_under_one_name_is_leased_once() {
 /// safe: its owner may give that one back too.
 #[test]
 fn of_two_permits_for_one_name_each_is_a_lease() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (process(&lab).await, process(&lab).await);
-        let gate = Gate::closed();
-        let hold = Fault::Hold(When::Before, gate.clone());
-        meets(&b.network, "lease out", 1, hold);
+    in_processes(async |lab, [a, b]| {
+        let gate = b.held("lease out", 1, When::Before);
         let (one, other) = (single(&a), single(&b));
         let (lease, late) = join(
             async {
@@ -248,16 +205,14 @@ fn of_two_permits_for_one_name_each_is_a_lease() {
         for lease in [lease, late] {
             one.release(&lease).await.unwrap();
         }
-        assert!(is_at_rest(&lab).await);
+        assert!(is_at_rest(lab).await);
     });
 }
 
 /// The sole reader of a free lock stands in the first slot, as a writer would.
 #[test]
 fn a_name_that_shares_the_lock_does_not_have_it_alone() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (process(&lab).await, process(&lab).await);
+    in_processes(async |lab, [a, b]| {
         for readers in [1, 2] {
             let mut reading = Vec::new();
             for reader in 0..readers {
@@ -267,12 +222,12 @@ fn a_name_that_shares_the_lock_does_not_have_it_alone() {
             assert!(is_refused(&named(&b).acquire("wf", MINUTE).await));
             let writes = Arc::new(AtomicUsize::new(0));
             let count = Arc::clone(&writes);
-            let _ = b.network.clone().script(move |request| {
+            b.script(move |request| {
                 let is_write = request.operation() == "UpdateItem";
                 count.fetch_add(usize::from(is_write), Ordering::SeqCst);
                 None
             });
-            let writer = leases_in_turn(&lab, named(&b), "wf").await;
+            let writer = leases_in_turn(lab, named(&b), "wf").await;
             lab.wait(5 * SECOND).await;
             // It asks, is refused, takes a slot, and perhaps has its place dated.
             let writes = writes.load(Ordering::SeqCst);
@@ -286,39 +241,31 @@ fn a_name_that_shares_the_lock_does_not_have_it_alone() {
             // Whoever has it alone may read it too.
             assert_eq!(reader.acquire("wf", MINUTE).await.unwrap(), writer);
             named(&a).release(&writer).await.unwrap();
-            assert!(is_at_rest(&lab).await);
+            assert!(is_at_rest(lab).await);
         }
     });
 }
 
 #[test]
 fn fewer_permits_of_a_name_are_not_as_many_as_are_asked_for() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (process(&lab).await, process(&lab).await);
+    in_processes(async |lab, [a, b]| {
         let one = single(&a).acquire("job", MINUTE).await.unwrap();
         let two = pairs(&b).acquire("job", MINUTE).await.unwrap();
         assert_ne!(one.ticket(), two.ticket());
         assert!(is_refused(&single(&a).acquire("more", MINUTE).await));
         pairs(&a).release(&two).await.unwrap();
         single(&b).release(&one).await.unwrap();
-        assert!(is_at_rest(&lab).await);
+        assert!(is_at_rest(lab).await);
     });
 }
 
 #[test]
 fn permits_are_leased_found_extended_and_given_back_by_other_processes() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let [a, b, c] = [
-            process(&lab).await,
-            process(&lab).await,
-            process(&lab).await,
-        ];
+    in_processes(async |lab, [a, b, c]| {
         let two = pairs(&a).acquire("two", MINUTE).await.unwrap();
         let one = single(&b).acquire("one", MINUTE).await.unwrap();
         assert!(is_refused(&single(&c).acquire("more", MINUTE).await));
-        let waiting = leases_in_turn(&lab, pairs(&c), "more").await;
+        let waiting = leases_in_turn(lab, pairs(&c), "more").await;
         assert_eq!(single(&c).find("one").await.unwrap(), Some(one.clone()));
         assert_eq!(pairs(&c).find("two").await.unwrap(), Some(two.clone()));
         lab.wait(MINUTE / 2).await;
@@ -335,60 +282,51 @@ fn permits_are_leased_found_extended_and_given_back_by_other_processes() {
         single(&a).release(&longer).await.unwrap();
         pairs(&a).release(&more).await.unwrap();
         for lease in [longer, more] {
-            let again = single(&b).release(&lease).await;
-            assert!(matches!(again, Err(Error::Lost { .. })), "{again:?}");
+            assert_is!(single(&b).release(&lease).await, Err(Error::Lost { .. }));
         }
-        assert!(is_at_rest(&lab).await);
+        assert!(is_at_rest(lab).await);
     });
 }
 
 #[test]
 fn readers_lease_the_lock_together_and_a_writer_waits_for_all_of_them() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let [a, b, c] = [
-            process(&lab).await,
-            process(&lab).await,
-            process(&lab).await,
-        ];
+    in_processes(async |lab, [a, b, c]| {
         let reading = |host: &Host| named(host).shared();
         let one = reading(&a).acquire("one", MINUTE).await.unwrap();
         let two = reading(&b).acquire("two", MINUTE).await.unwrap();
-        let guard = a.locks.fair_lock("a").unwrap();
-        let guard = guard.acquire_shared(RecordWait::NoWait).await.unwrap();
-        let writer = leases_in_turn(&lab, named(&c), "writer").await;
+        let guard = a.lock().acquire_shared(RecordWait::NoWait).await.unwrap();
+        let writer = leases_in_turn(lab, named(&c), "writer").await;
         reading(&c).release(&one).await.unwrap();
         guard.release().await.unwrap();
         lab.settle().await;
         assert!(!writer.is_finished(), "a reader is left");
-        let late = leases_in_turn(&lab, reading(&a), "late").await;
+        let late = leases_in_turn(lab, reading(&a), "late").await;
         reading(&c).release(&two).await.unwrap();
         let writer = writer.await.unwrap().unwrap();
         assert!(!late.is_finished(), "behind the writer");
         named(&a).release(&writer).await.unwrap();
         let late = late.await.unwrap().unwrap();
         reading(&b).release(&late).await.unwrap();
-        assert!(is_at_rest(&lab).await);
+        assert!(is_at_rest(lab).await);
     });
 }
 
 #[test]
 fn requests_that_go_astray_make_one_lease() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         for verb in ["enter", "share", "draw", "lease out"] {
             for when in [When::Before, When::After] {
                 for leases in [named, pairs] {
-                    let (a, b) = (process(&lab).await, process(&lab).await);
+                    let (a, b) = (process(lab).await, process(lab).await);
                     let held = leases(&a).acquire("before", MINUTE).await.unwrap();
-                    meets(&b.network, verb, 1, Fault::Lose(when));
-                    let waiting = leases_in_turn(&lab, leases(&b), "one").await;
+                    b.meets(verb, 1, Fault::Lose(when));
+                    let waiting = leases_in_turn(lab, leases(&b), "one").await;
                     leases(&a).release(&held).await.unwrap();
                     let lease = waiting.await.unwrap().unwrap();
                     let found = leases(&a).find("one").await.unwrap();
                     assert_eq!(found.as_ref(), Some(&lease), "{verb}, {when:?}");
                     leases(&a).release(&lease).await.unwrap();
-                    assert!(is_at_rest(&lab).await, "{verb}, {when:?}");
+                    assert!(is_at_rest(lab).await, "{verb}, {when:?}");
                     lab.delete_lock_item("a").await;
                 }
             }
@@ -399,63 +337,18 @@ fn requests_that_go_astray_make_one_lease() {
 /// No request arrives that would make the hold a lease: then the hold ends with the client's own lease.
 #[test]
 fn a_hold_that_does_not_become_a_lease_ends_with_the_lease_of_its_client() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let [a, b, c] = [
-            process(&lab).await,
-            process(&lab).await,
-            process(&lab).await,
-        ];
+    in_processes(async |lab, [a, b, c]| {
         let held = acquire(&a).await;
         let lost = Fault::Lose(When::Before);
-        meets(&b.network, "lease out", usize::MAX, lost);
-        let failing = leases_in_turn(&lab, named(&b), "one").await;
-        let next = waits(&lab, &c).await;
+        b.meets("lease out", usize::MAX, lost);
+        let failing = leases_in_turn(lab, named(&b), "one").await;
+        let next = waits(lab, &c).await;
         held.release().await.unwrap();
-        let failed = failing.await.unwrap();
-        assert!(
-            matches!(failed, Err(Error::Unavailable { .. })),
-            "{failed:?}"
-        );
+        assert_is!(failing.await.unwrap(), Err(Error::Unavailable { .. }));
         let next = next.await.unwrap();
         assert_eq!(named(&a).find("one").await.unwrap(), None);
         next.release().await.unwrap();
-        assert!(is_at_rest(&lab).await);
-    });
-}
-
-/// At each moment of its life, the call is dropped. Either nothing is left, or a lease that its name finds.
-#[test]
-fn a_call_that_is_dropped_leaves_nothing_but_a_lease_that_is_found() {
-    virtual_time(async {
-        for millis in (0..400).step_by(20) {
-            let lab = Lab::new().await;
-            let (a, b) = (process(&lab).await, process(&lab).await);
-            let held = acquire(&a).await;
-            b.network.set_faults(Faults {
-                round_trip: Latency::Constant(SECOND / 50),
-                ..Faults::default()
-            });
-            let (lock, locks) = (named(&b), b.locks.clone());
-            let call = async { lock.acquire_in_turn("one", MINUTE, FOREVER).await };
-            let (_, ended) = join(held.release(), async {
-                tokio::select! {
-                    biased;
-                    ended = call => Some(ended),
-                    () = lab.wait(SECOND * millis / 1000) => None,
-                }
-            })
-            .await;
-            if let Some(ended) = ended {
-                ended.unwrap();
-            }
-            lab.wait(2 * SECOND).await;
-            drop::<LockClient>(locks);
-            if let Some(lease) = named(&a).find("one").await.unwrap() {
-                named(&a).release(&lease).await.unwrap();
-            }
-            assert!(is_at_rest(&lab).await, "{millis}");
-        }
+        assert!(is_at_rest(lab).await);
     });
 }
 
@@ -474,15 +367,10 @@ fn a_wait_goes_on_through_the_trouble_that_its_first_requests_meet() {
         .iter()
         .flat_map(|fault| locks.map(|lock| (fault, lock)))
     {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let host = process(&lab).await;
+        in_processes(async |_, [host]| {
             let (since, wait) = (Instant::now(), RecordWait::Timeout(MINUTE));
             let (met, until) = (fault.clone(), 12 * SECOND);
-            let _ = host
-                .network
-                .clone()
-                .script(move |_| (since.elapsed() < until).then(|| met.clone()));
+            host.script(move |_| (since.elapsed() < until).then(|| met.clone()));
             let at_once = lock(&host).acquire("one", MINUTE).await;
             assert!(at_once.is_err() && since.elapsed() <= 10 * SECOND);
             let lease = lock(&host).acquire_in_turn("one", MINUTE, wait).await;
@@ -494,14 +382,12 @@ fn a_wait_goes_on_through_the_trouble_that_its_first_requests_meet() {
 
 #[test]
 fn a_wait_ends_at_once_by_what_no_waiter_puts_up_with() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = process(&lab).await;
+    in_processes(async |_, [host]| {
         let missing = Fault::Refuse("ResourceNotFoundException");
-        let _ = host.network.clone().script(move |_| Some(missing.clone()));
+        host.script(move |_| Some(missing.clone()));
         let began = Instant::now();
         let refused = named(&host).acquire_in_turn("one", MINUTE, FOREVER).await;
-        assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
+        assert_is!(refused, Err(Error::Refused { .. }));
         assert!(began.elapsed() < SECOND);
     });
 }
@@ -509,25 +395,20 @@ fn a_wait_ends_at_once_by_what_no_waiter_puts_up_with() {
 /// The process that has a lease is not the one that makes DynamoDB busy.
 #[test]
 fn a_lease_is_extended_and_released_though_dynamodb_is_busy_for_seconds() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = process(&lab).await;
+    in_processes(async |lab, [host]| {
         let lease = named(&host).acquire("one", MINUTE).await.unwrap();
         let busy = || {
             let since = Instant::now();
-            let _ = host
-                .network
-                .clone()
-                .script(move |_| (since.elapsed() < 3 * SECOND).then_some(Fault::Throttle));
+            host.script(move |_| (since.elapsed() < 3 * SECOND).then_some(Fault::Throttle));
         };
         busy();
         let longer = named(&host).extend(&lease, 2 * MINUTE).await.unwrap();
         assert!(longer.expires_at() > lease.expires_at());
         busy();
         named(&host).release(&longer).await.unwrap();
-        assert!(is_at_rest(&lab).await);
+        assert!(is_at_rest(lab).await);
         // Not for ever: a call has its time.
-        let _ = host.network.clone().script(|_| Some(Fault::Throttle));
+        host.script(|_| Some(Fault::Throttle));
         let began = Instant::now();
         let busy = named(&host).find("one").await.unwrap_err();
         assert!(busy.to_string().contains("Throughput"), "{busy}");

@@ -1,27 +1,19 @@
 //! A request for a lease that arrives after its call was told that it did not get the lock.
 
-use fairlock::embedded::{Fault, Gate, When};
-use fairlock::{Error, Lease};
+use fairlock::embedded::{Fault, When};
+use fairlock::{IdleLocks, Lease};
 use futures::future::join;
 
-use super::{ALLOWED, MINUTE, SECOND, is_refused, named, process};
-use fairlock_testkit::lab::{Host, Lab, acquire};
-use fairlock_testkit::verbs::meets;
-use fairlock_testkit::virtual_time;
+use super::{ALLOWED, MINUTE, in_processes, is_refused, named, process};
+use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, holder_told, in_lab};
 
 /// A client whose call under the name `job` was refused. Its request took the lock afterwards.
 async fn refused_and_taken(lab: &Lab) -> Host {
     let (client, other) = (process(lab).await, process(lab).await);
-    let held = acquire(&other).await;
-    let gate = Gate::closed();
-    meets(
-        &client.network,
-        "enter",
-        1,
-        Fault::Hold(When::Before, gate.clone()),
-    );
+    let holder = acquire(&other).await;
+    let gate = client.held("enter", 1, When::Before);
     assert!(is_refused(&named(&client).acquire("job", MINUTE).await));
-    held.release().await.unwrap();
+    holder.release().await.unwrap();
     gate.open();
     lab.settle().await;
     client
@@ -29,7 +21,7 @@ async fn refused_and_taken(lab: &Lab) -> Host {
 
 /// Shows the client the lease in each way in which it may meet the lock.
 async fn meets_the_lock(client: &Host) {
-    let lock = client.locks.fair_lock("a").unwrap();
+    let lock = client.lock();
     assert!(lock.try_acquire().await.unwrap().is_none());
     lock.sweep().await.unwrap();
     client.locks.sweep_table().await.unwrap();
@@ -41,8 +33,7 @@ async fn lasts(lab: &Lab, owner: &Host, lease: Lease) {
     lab.settle().await;
     let found = named(owner).find("job").await.unwrap();
     assert_eq!(found.as_ref(), Some(&lease));
-    let another = lab.host().locks.fair_lock("a").unwrap();
-    assert!(another.try_acquire().await.unwrap().is_none());
+    assert!(lab.host().try_acquire().await.is_none());
     let lease = named(owner).extend(&lease, 2 * MINUTE).await.unwrap();
     named(owner).release(&lease).await.unwrap();
     assert!(lab.is_free("a").await);
@@ -50,51 +41,40 @@ async fn lasts(lab: &Lab, owner: &Host, lease: Lease) {
 
 #[test]
 fn a_lease_of_another_process_is_not_given_up_by_a_client_whose_late_request_took_the_lock() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let client = refused_and_taken(&lab).await;
-        let owner = process(&lab).await;
+    in_lab(async |lab, []| {
+        let client = refused_and_taken(lab).await;
+        let owner = process(lab).await;
         let lease = named(&owner).acquire("job", MINUTE).await.unwrap();
         meets_the_lock(&client).await;
-        lasts(&lab, &owner, lease).await;
+        lasts(lab, &owner, lease).await;
     });
 }
 
 #[test]
 fn a_lease_that_a_client_was_told_of_is_not_given_up_by_it_for_an_earlier_request_of_its_own() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let client = refused_and_taken(&lab).await;
+    in_lab(async |lab, []| {
+        let client = refused_and_taken(lab).await;
         let lease = named(&client).acquire("job", MINUTE).await.unwrap();
         meets_the_lock(&client).await;
-        lasts(&lab, &client, lease).await;
+        lasts(lab, &client, lease).await;
     });
 }
 
 /// The name's lease has ended, and is extended again. Before that request arrives, another client gets the lock.
 #[test]
 fn a_lease_that_another_takes_over_before_it_is_prolonged_is_not_granted() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (process(&lab).await, process(&lab).await);
+    in_processes(async |lab, [a, b]| {
         let old = named(&a).acquire("one", MINUTE).await.unwrap();
         lab.wait(MINUTE + ALLOWED - SECOND / 2).await;
-        meets(
-            &a.network,
-            "extend",
-            1,
-            Fault::Delay(When::Before, SECOND * 9 / 5),
-        );
+        a.meets("extend", 1, Fault::Delay(When::Before, SECOND * 9 / 5));
         let again = named(&a);
         let (asked, new) = join(again.acquire("one", MINUTE), async {
             lab.wait(SECOND * 3 / 2).await;
             named(&b).acquire("other", MINUTE).await.unwrap()
         })
         .await;
-        let Err(Error::NotGranted { holder, .. }) = asked else {
-            panic!("{asked:?}")
-        };
-        assert_eq!(holder.unwrap().ticket, new.ticket());
+        let holder = holder_told(asked);
+        assert_eq!(holder.ticket, new.ticket());
         assert!(old.ticket() < new.ticket());
     });
 }
@@ -102,21 +82,15 @@ fn a_lease_that_another_takes_over_before_it_is_prolonged_is_not_granted() {
 /// The lock was idle for so long that DynamoDB may delete its item at any moment, and deletes it at this one.
 #[test]
 fn a_lease_whose_item_is_deleted_before_it_is_prolonged_is_taken_anew() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         lab.switch_ttl_on().await;
-        let old = named(&process(&lab).await)
+        let old = named(&process(lab).await)
             .acquire("one", MINUTE)
             .await
             .unwrap();
         lab.wait(31 * 24 * 60 * MINUTE).await;
         let host = lab.host();
-        meets(
-            &host.network,
-            "extend",
-            1,
-            Fault::Delay(When::Before, SECOND * 9 / 5),
-        );
+        host.meets("extend", 1, Fault::Delay(When::Before, SECOND * 9 / 5));
         let lock = named(&host);
         let (lease, deleted) = join(lock.acquire("one", MINUTE), async {
             lab.settle().await;

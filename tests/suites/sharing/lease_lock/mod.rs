@@ -1,9 +1,4 @@
 //! Locks that are held for a time by a name, across processes that come and go.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 mod dates;
 mod guards;
@@ -14,15 +9,12 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
-use fairlock::embedded::{Fault, Faults, Gate, Latency, Network, When};
-use fairlock::{Error, Lease, LeaseLock, LossReason};
-use fairlock_testkit::invalid::is_invalid;
-use fairlock_testkit::lab::{Host, Lab, acquire, waits};
-use fairlock_testkit::verbs::meets;
-use fairlock_testkit::virtual_time;
+use fairlock::embedded::{Fault, Network, When};
+use fairlock::{Error, Invalid, Lease, LeaseLock, LossReason};
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, away, in_lab, loss, waits};
 use futures::future::join;
 
-const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 /// The server clock allowance, and the grain of the server's dates.
 const ALLOWED: Duration = Duration::from_secs(10 + 2);
@@ -43,10 +35,18 @@ async fn process(lab: &Lab) -> Host {
     host
 }
 
+/// Runs a test in a laboratory with as many processes that know the time as it names.
+fn in_processes<const N: usize>(test: impl AsyncFnOnce(&Lab, [Host; N])) {
+    in_lab(async |lab, []| {
+        let processes = futures::future::join_all([(); N].map(|()| process(lab))).await;
+        test(lab, processes.try_into().ok().unwrap()).await;
+    });
+}
+
 /// Whether nothing is left of any place: one item, which no participant has or waits for. Unlike `Lab::is_free`, whatever its permits.
 async fn is_at_rest(lab: &Lab) -> bool {
     lab.settle().await;
-    let lock = lab.host().locks.fair_lock("a").unwrap();
+    let lock = lab.host().lock();
     let state = lock.inspect().await.unwrap();
     let is_idle = state.holder.is_none() && state.sharers.is_empty() && state.queue.is_empty();
     is_idle && lab.items("a").await == ["fairlock/#lock"]
@@ -58,14 +58,12 @@ fn is_refused(refused: &Result<Lease, Error>) -> bool {
 
 #[test]
 fn a_lock_can_be_acquired_if_none_exists() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = process(&lab).await;
+    in_processes(async |lab, [host]| {
         let before = host.network.counts().requests();
         let lease = named(&host).acquire("one", MINUTE).await.unwrap();
         assert_eq!(host.network.counts().requests() - before, 1);
         assert_eq!((lease.lock(), lease.id()), ("a", "one"));
-        let state = host.locks.fair_lock("a").unwrap().inspect().await.unwrap();
+        let state = host.inspect().await;
         let holder = state.holder.unwrap();
         assert_eq!(holder.ticket, lease.ticket());
         assert_eq!(holder.lease_id.as_deref(), Some(lease.id()));
@@ -79,84 +77,8 @@ fn a_lock_can_be_acquired_if_none_exists() {
 }
 
 #[test]
-fn a_lock_can_be_acquired_if_the_old_one_is_expired() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (process(&lab).await, process(&lab).await);
-        let old = named(&a).acquire("one", MINUTE).await.unwrap();
-        lab.wait(MINUTE - SECOND).await;
-        assert!(is_refused(&named(&b).acquire("other", MINUTE).await));
-        lab.wait(SECOND + ALLOWED).await;
-        let new = named(&b).acquire("other", MINUTE).await.unwrap();
-        assert!(old.ticket() < new.ticket() && old.expires_at() < new.expires_at());
-    });
-}
-
-#[test]
-fn a_lock_is_rejected_if_another_exists() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (process(&lab).await, process(&lab).await);
-        let lease = named(&a).acquire("one", MINUTE).await.unwrap();
-        let Err(Error::NotGranted { holder, .. }) = named(&b).acquire("other", MINUTE).await else {
-            panic!("two have it")
-        };
-        assert_eq!(holder.unwrap().ticket, lease.ticket());
-        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
-    });
-}
-
-#[test]
-fn a_lock_can_be_released_with_the_name_that_acquired_it_by_another_process() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (process(&lab).await, process(&lab).await);
-        let lease = named(&a).acquire("one", MINUTE).await.unwrap();
-        let found = named(&b).find("one").await.unwrap().unwrap();
-        assert_eq!(found, lease);
-        named(&b).release(&found).await.unwrap();
-        assert!(acquire(&a).await.is_held());
-    });
-}
-
-#[test]
-fn a_lock_cannot_be_released_that_does_not_exist() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = process(&lab).await;
-        assert_eq!(named(&host).find("one").await.unwrap(), None);
-        let lease = named(&host).acquire("one", MINUTE).await.unwrap();
-        lab.delete_lock_item("a").await;
-        let refused = named(&host).release(&lease).await.unwrap_err();
-        assert!(matches!(refused, Error::Lost { .. }), "{refused}");
-        assert_eq!(lab.items("a").await, [""; 0]);
-    });
-}
-
-#[test]
-fn a_lock_cannot_be_released_if_the_name_does_not_match() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (process(&lab).await, process(&lab).await);
-        let stale = named(&a).acquire("one", SECOND).await.unwrap();
-        lab.wait(SECOND + ALLOWED).await;
-        let lease = named(&b).acquire("other", MINUTE).await.unwrap();
-        assert_eq!(named(&a).find("one").await.unwrap(), None);
-        for refused in [
-            named(&a).release(&stale).await.unwrap_err(),
-            named(&a).extend(&stale, MINUTE).await.unwrap_err(),
-        ] {
-            assert!(matches!(refused, Error::Lost { .. }), "{refused}");
-        }
-        assert_eq!(named(&b).find("other").await.unwrap(), Some(lease));
-    });
-}
-
-#[test]
 fn the_same_name_again_is_recognised_also_by_another_process_and_lasts_no_longer() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (process(&lab).await, process(&lab).await);
+    in_processes(async |lab, [a, b]| {
         let lease = named(&a).acquire("one", MINUTE).await.unwrap();
         lab.wait(MINUTE / 2).await;
         assert_eq!(named(&b).acquire("one", MINUTE).await.unwrap(), lease);
@@ -171,13 +93,7 @@ fn the_same_name_again_is_recognised_also_by_another_process_and_lasts_no_longer
 
 #[test]
 fn a_lease_is_carried_as_text_extended_and_released_by_whoever_has_it() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b, c) = (
-            process(&lab).await,
-            process(&lab).await,
-            process(&lab).await,
-        );
+    in_processes(async |lab, [a, b, c]| {
         let lock = a.locks.lease_lock("a lock: with spaces").unwrap();
         let lease = lock.acquire("one id", MINUTE).await.unwrap();
         let text = lease.to_string();
@@ -210,9 +126,7 @@ fn a_lease_is_carried_as_text_extended_and_released_by_whoever_has_it() {
 /// The process that took it is gone, and its name alone would lead nowhere.
 #[test]
 fn a_caller_that_a_lease_keeps_out_is_told_the_name_of_the_lease() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (process(&lab).await, process(&lab).await);
+    in_processes(async |_, [a, b]| {
         let lease = named(&a).acquire("build 7", MINUTE).await.unwrap();
         let refused = named(&b).acquire("other", MINUTE).await.unwrap_err();
         let words = refused.to_string();
@@ -230,9 +144,7 @@ fn a_caller_that_a_lease_keeps_out_is_told_the_name_of_the_lease() {
 
 #[test]
 fn a_lease_of_any_time_reads_back_from_its_text_as_the_same_lease() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = process(&lab).await;
+    in_processes(async |_, [host]| {
         let lock = named(&host);
         let reads_back = |lease: &Lease| {
             let again: Lease = lease.to_string().parse().unwrap();
@@ -253,9 +165,7 @@ fn a_lease_of_any_time_reads_back_from_its_text_as_the_same_lease() {
 
 #[test]
 fn a_lease_that_is_released_twice_is_already_released_whoever_has_the_lock_by_then() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, other) = (lab.host(), lab.host());
+    in_lab(async |lab, [one, other]| {
         let lease = named(&one).acquire("one", MINUTE).await.unwrap();
         let again: Lease = lease.to_string().parse().unwrap();
         named(&other).release(&lease).await.unwrap();
@@ -282,9 +192,7 @@ fn a_lease_that_is_released_twice_is_already_released_whoever_has_the_lock_by_th
 
 #[test]
 fn a_lease_that_others_took_after_its_time_is_evicted_and_not_released() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, other) = (lab.host(), lab.host());
+    in_lab(async |lab, [one, other]| {
         let lease = named(&one).acquire("one", MINUTE).await.unwrap();
         lab.wait(MINUTE + ALLOWED).await;
         let guard = acquire(&other).await;
@@ -298,25 +206,16 @@ fn a_lease_that_others_took_after_its_time_is_evicted_and_not_released() {
         assert_eq!(by(loss(extended)), guard.ticket());
         lab.delete_lock_item("a").await;
         assert_eq!(loss(named(&one).release(&lease).await), LossReason::Deleted);
+        assert_eq!(lab.items("a").await, [""; 0]);
     });
-}
-
-/// Why a lease was lost.
-fn loss<T: std::fmt::Debug>(answer: Result<T, Error>) -> LossReason {
-    match answer.unwrap_err() {
-        Error::Lost { reason, .. } => reason,
-        other => panic!("{other}"),
-    }
 }
 
 #[test]
 fn who_waits_in_queue_has_the_lock_when_a_lease_is_released_or_over() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (process(&lab).await, process(&lab).await);
+    in_processes(async |lab, [a, b]| {
         for is_released in [true, false] {
             let lease = named(&a).acquire("one", MINUTE).await.unwrap();
-            let next = waits(&lab, &b).await;
+            let next = waits(lab, &b).await;
             assert!(!next.is_finished());
             assert_eq!(named(&a).acquire("one", MINUTE).await.unwrap(), lease);
             if is_released {
@@ -330,27 +229,8 @@ fn who_waits_in_queue_has_the_lock_when_a_lease_is_released_or_over() {
 }
 
 #[test]
-fn nobody_who_waits_is_passed_by_a_lease() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = [
-            process(&lab).await,
-            process(&lab).await,
-            process(&lab).await,
-        ];
-        let guard = acquire(&hosts[0]).await;
-        let waiting = waits(&lab, &hosts[1]).await;
-        assert!(is_refused(&named(&hosts[2]).acquire("one", MINUTE).await));
-        guard.release().await.unwrap();
-        assert!(waiting.await.unwrap().is_held());
-    });
-}
-
-#[test]
 fn a_lease_that_is_over_begins_again_when_its_name_asks_before_anybody_else() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (process(&lab).await, process(&lab).await);
+    in_processes(async |lab, [a, b]| {
         let old = named(&a).acquire("one", 10 * SECOND).await.unwrap();
         lab.wait(14 * SECOND).await;
         assert!(is_refused(&named(&b).acquire("other", MINUTE).await));
@@ -363,34 +243,12 @@ fn a_lease_that_is_over_begins_again_when_its_name_asks_before_anybody_else() {
 }
 
 #[test]
-fn a_release_that_comes_when_another_has_the_lock_says_so_whatever_becomes_of_its_requests() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (process(&lab).await, process(&lab).await);
-        let lease = named(&a).acquire("one", 10 * SECOND).await.unwrap();
-        lab.wait(10 * SECOND + ALLOWED).await;
-        let guard = acquire(&b).await;
-        meets(&a.network, "release", 1, Fault::Lose(When::Before));
-        let late = named(&a).release(&lease).await;
-        assert!(matches!(late, Err(Error::Lost { .. })), "{late:?}");
-        assert!(guard.is_held());
-    });
-}
-
-#[test]
 fn lost_answers_and_late_copies_leave_one_lease() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (process(&lab).await, process(&lab).await);
-        meets(&a.network, "enter", 1, Fault::Lose(When::After));
+    in_processes(async |lab, [a, b]| {
+        a.meets("enter", 1, Fault::Lose(When::After));
         let lease = named(&a).acquire("one", MINUTE).await.unwrap();
         assert_eq!(named(&b).find("one").await.unwrap(), Some(lease.clone()));
-        meets(
-            &a.network,
-            "release",
-            1,
-            Fault::Duplicate { after: 5 * SECOND },
-        );
+        a.meets("release", 1, Fault::Duplicate { after: 5 * SECOND });
         named(&a).release(&lease).await.unwrap();
         let next = named(&a).acquire("one", MINUTE).await.unwrap();
         lab.wait(10 * SECOND).await;
@@ -404,9 +262,7 @@ fn lost_answers_and_late_copies_leave_one_lease() {
 
 #[test]
 fn names_and_times_that_cannot_be_are_refused_and_nothing_is_sent() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |_, [host]| {
         let lock = named(&host);
         let long = "x".repeat(257);
         for refused in [
@@ -415,13 +271,13 @@ fn names_and_times_that_cannot_be_are_refused_and_nothing_is_sent() {
             lock.acquire("one", SECOND / 2).await,
             lock.acquire("one", 25 * 60 * MINUTE).await,
         ] {
-            assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+            assert_is!(refused, Err(Error::Invalid(_)));
         }
         assert_eq!(host.network.counts().requests(), 0);
         let lease = lock.acquire("one", MINUTE).await.unwrap();
         let other = host.locks.lease_lock("b").unwrap();
         let refused = other.release(&lease).await.unwrap_err();
-        assert!(is_invalid(&refused, "must be of this lock"), "{refused}");
+        assert_is!(refused, Error::Invalid(Invalid::Text { .. }));
     });
 }
 
@@ -441,19 +297,15 @@ async fn get_then_put(dynamodb: &Client) -> bool {
 
 #[test]
 fn a_mutex_that_reads_and_then_puts_lets_two_in_and_a_lease_does_not() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let slow = Faults {
-            round_trip: Latency::Constant(SECOND / 100),
-            ..Faults::default()
-        };
+    in_lab(async |lab, []| {
+        let slow = away(SECOND / 100);
         let [one, other] = [1, 2].map(|seed| {
             let network = Network::to(&lab.engine).seeded(seed);
             network.faults(slow).client()
         });
         let both = join(get_then_put(&one), get_then_put(&other)).await;
         assert_eq!(both, (true, true), "each read before the other had put");
-        let (a, b) = (process(&lab).await, process(&lab).await);
+        let (a, b) = (process(lab).await, process(lab).await);
         let (a, b) = (named(&a), named(&b));
         let (one, other) = join(a.acquire("one", MINUTE), b.acquire("other", MINUTE)).await;
         assert_eq!(u8::from(one.is_ok()) + u8::from(other.is_ok()), 1);
@@ -465,16 +317,12 @@ fn a_mutex_that_reads_and_then_puts_lets_two_in_and_a_lease_does_not() {
 #[test]
 fn a_lease_that_was_lost_is_neither_extended_nor_released_after_a_late_copy_of_its_enter() {
     for extends in [true, false] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (a, b) = (process(&lab).await, process(&lab).await);
+        in_processes(async |lab, [a, b]| {
             acquire(&b).await.release().await.unwrap();
-            let gate = Gate::closed();
-            let late = Fault::Hold(When::Before, gate.clone());
-            meets(&a.network, "enter", 1, late);
+            let gate = a.held("enter", 1, When::Before);
             let lease = named(&a).acquire("job", 10 * SECOND).await.unwrap();
             lab.wait(40 * SECOND).await;
-            let fresh = b.locks.fair_lock("a").unwrap().try_acquire().await;
+            let fresh = b.lock().try_acquire().await;
             let fresh = fresh.unwrap().unwrap();
             assert!(fresh.ticket() > lease.ticket());
             fresh.release().await.unwrap();
@@ -486,7 +334,7 @@ fn a_lease_that_was_lost_is_neither_extended_nor_released_after_a_late_copy_of_i
                 true => named(&a).extend(&lease, 10 * SECOND).await.map(drop),
                 false => named(&a).release(&lease).await,
             };
-            assert!(matches!(told, Err(Error::Lost { .. })), "{told:?}");
+            assert_is!(told, Err(Error::Lost { .. }));
             assert_eq!(named(&a).find("job").await.unwrap(), Some(found.clone()));
             named(&a).release(&found).await.unwrap();
         });

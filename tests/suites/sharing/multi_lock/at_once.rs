@@ -8,18 +8,16 @@ use fairlock::{Error, RecordWait};
 use tokio::time::Instant;
 
 use super::{LEASE, REQUEST, TICK, several};
-use fairlock_testkit::lab::Lab;
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::in_lab;
 use fairlock_testkit::verbs::verb;
-use fairlock_testkit::virtual_time;
 
 /// An attempt at one lock ends within this many request time-outs.
 const TRY: u32 = 5;
 
 #[test]
 fn the_last_lock_is_tried_for_as_long_as_alone_and_then_the_others_are_released() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         // DynamoDB falls silent as soon as the call holds `a` and `b`.
         let is_silent = |lock: Option<&str>, verb: &str| lock == Some("c") || verb == "release";
         let network = host.network.clone().script(move |request| {
@@ -30,7 +28,7 @@ fn the_last_lock_is_tried_for_as_long_as_alone_and_then_the_others_are_released(
         let started = Instant::now();
         let refused = all.acquire(RecordWait::NoWait).await.unwrap_err();
         let took = started.elapsed();
-        assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+        assert_is!(refused, Error::Unavailable { .. });
         // The attempt at `c` takes as long as it would alone, and the release has its time too.
         assert!(REQUEST * TRY < took, "{took:?}");
         assert!(took <= REQUEST * (TRY + 1) + TICK, "{took:?}");
@@ -44,8 +42,7 @@ fn the_last_lock_is_tried_for_as_long_as_alone_and_then_the_others_are_released(
 
 #[test]
 fn locks_that_are_lost_again_and_again_make_the_call_no_longer() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let host =
             lab.host_with(|builder| builder.lease_duration(6 * REQUEST).request_timeout(REQUEST));
         // The first lock is never renewed, and is lost before the last is granted: each attempt at another takes more than three request

@@ -5,8 +5,8 @@ use std::time::Duration;
 use fairlock::{LossReason, RecordWait};
 use tokio::time::{Instant, timeout};
 
-use super::{SECOND, acquire, several, slow, waits};
-use fairlock_testkit::lab::Lab;
+use super::{acquire, several, waits};
+use fairlock_testkit::lab::{Lab, SECOND, away, in_lab};
 use fairlock_testkit::virtual_time;
 
 /// How long the wait for the later lock is, of which the earlier one is held meanwhile.
@@ -14,12 +14,10 @@ const LONG: Duration = Duration::from_secs(100);
 
 #[test]
 fn a_call_waits_for_a_later_lock_for_longer_than_its_holds_may_last() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
+    in_lab(async |lab, [host, other]| {
         let b = acquire(&other, "b").await;
         let both = several(&host, &["a", "b"]).max_hold(25 * SECOND);
-        let waiting = waits(&lab, both, RecordWait::Infinite).await;
+        let waiting = waits(lab, both, RecordWait::Infinite).await;
         lab.wait(LONG).await;
         assert!(!lab.is_free("a").await);
         b.release().await.unwrap();
@@ -33,31 +31,10 @@ fn a_call_waits_for_a_later_lock_for_longer_than_its_holds_may_last() {
 }
 
 #[test]
-fn a_process_that_is_cut_off_keeps_no_lock_of_several_for_longer_than_its_hold_and_its_lease() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
-        acquire(&other, "a").await.release().await.unwrap();
-        let both = several(&host, &["a", "b"]).max_hold(12 * SECOND);
-        let guard = both.acquire(RecordWait::Infinite).await.unwrap();
-        let begun = Instant::now();
-        // Its leases were renewed once, and end with the holds.
-        lab.wait(11 * SECOND).await;
-        host.network.set_faults(fairlock_testkit::lab::cut_off());
-        guard.lost().await;
-        assert!(begun.elapsed() <= 12 * SECOND);
-        let next = acquire(&other, "a").await;
-        // A tenth of the lease, the allowance of the server's clock, and a poll.
-        assert!(begun.elapsed() <= 27 * SECOND, "{:?}", begun.elapsed());
-        next.release().await.unwrap();
-    });
-}
-
-#[test]
 fn free_locks_are_had_though_their_holds_are_shorter_than_the_requests_for_them() {
     virtual_time(async {
         let host = Lab::new().await.host();
-        host.network.set_faults(slow(SECOND / 10));
+        host.network.set_faults(away(SECOND / 10));
         let all = several(&host, &["a", "b", "c"]).max_hold(SECOND / 4);
         let guard = timeout(60 * SECOND, all.acquire(RecordWait::Infinite)).await;
         let guard = guard.unwrap().unwrap();
@@ -70,14 +47,12 @@ fn free_locks_are_had_though_their_holds_are_shorter_than_the_requests_for_them(
 
 #[test]
 fn the_shortest_time_begins_with_all_and_keeps_no_lock_of_a_call_that_has_not_all() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
+    in_lab(async |lab, [host, other]| {
         let b = acquire(&other, "b").await;
         let both = several(&host, &["a", "b"]).min_hold(40 * SECOND);
         assert!(both.try_acquire().await.unwrap().is_none());
         assert!(lab.is_free("a").await);
-        let waiting = waits(&lab, both, RecordWait::Infinite).await;
+        let waiting = waits(lab, both, RecordWait::Infinite).await;
         lab.wait(LONG).await;
         b.release().await.unwrap();
         let guard = waiting.await.unwrap().unwrap();
@@ -92,8 +67,7 @@ fn the_shortest_time_begins_with_all_and_keeps_no_lock_of_a_call_that_has_not_al
 /// The call begins again, and must not wait for a lock that it held itself.
 #[test]
 fn a_call_that_lost_a_lock_before_it_took_its_guard_waits_for_no_shortest_time_of_its_own() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let host = lab.host_with(|builder| builder.heartbeat_interval(SECOND));
         let both = several(&host, &["a", "b"]).min_hold(600 * SECOND);
         let begun = Instant::now();

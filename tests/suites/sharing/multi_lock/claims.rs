@@ -2,9 +2,9 @@
 
 use fairlock::{Error, LockClaim, MultiLock, RecordWait};
 
-use super::{SECOND, acquire, waits};
-use fairlock_testkit::invalid::is_invalid;
-use fairlock_testkit::lab::{Host, Lab};
+use super::{acquire, waits};
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::{Host, Lab, SECOND, in_lab};
 use fairlock_testkit::virtual_time;
 
 /// One lock alone, a share of another, and two permits of five.
@@ -19,9 +19,7 @@ fn mixed(host: &Host) -> MultiLock {
 
 #[test]
 fn a_call_takes_one_lock_alone_shares_another_and_takes_permits_of_a_third() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (lab.host(), lab.host());
+    in_lab(async |lab, [a, b]| {
         let guard = mixed(&a).acquire(RecordWait::NoWait).await.unwrap();
         let held = guard.guards().iter();
         let held: Vec<_> = held
@@ -55,11 +53,9 @@ fn a_call_takes_one_lock_alone_shares_another_and_takes_permits_of_a_third() {
 
 #[test]
 fn a_call_waits_for_permits_and_shares_and_a_refusal_gives_all_back() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (lab.host(), lab.host());
+    in_lab(async |lab, [a, b]| {
         let writer = acquire(&a, "catalogue").await;
-        let waiting = waits(&lab, mixed(&b), RecordWait::Infinite).await;
+        let waiting = waits(lab, mixed(&b), RecordWait::Infinite).await;
         let exports = a.locks.semaphore("exports", 5).unwrap();
         let four = exports.acquire_many(4, RecordWait::NoWait).await.unwrap();
         writer.release().await.unwrap();
@@ -79,39 +75,6 @@ fn a_call_waits_for_permits_and_shares_and_a_refusal_gives_all_back() {
         assert!(lab.is_free("account").await && lab.is_free("catalogue").await);
         all.release().await.unwrap();
     });
-}
-
-/// Each wants what the other has, in the other order: the one order of names lets both have it.
-#[test]
-fn calls_with_claims_of_each_kind_wait_for_each_other_in_no_ring() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = [(); 4].map(|()| lab.host());
-        let claims = |turned: bool| {
-            let mut claims = [
-                LockClaim::shared("a"),
-                LockClaim::permits("b", 3, 2),
-                LockClaim::from("c"),
-            ];
-            if turned {
-                claims.reverse();
-            }
-            claims
-        };
-        let turns = hosts.iter().enumerate().map(|(number, host)| async move {
-            let locks = host.locks.multi_lock(claims(number % 2 == 1)).unwrap();
-            for _ in 0..5 {
-                let guard = locks.acquire(RecordWait::Infinite).await.unwrap();
-                lab_turn().await;
-                guard.release().await.unwrap();
-            }
-        });
-        futures::future::join_all(turns).await;
-    });
-}
-
-async fn lab_turn() {
-    tokio::time::sleep(SECOND / 20).await;
 }
 
 #[test]
@@ -141,8 +104,7 @@ fn a_lock_that_is_claimed_twice_is_claimed_once_or_refused() {
             claims(&[LockClaim::shared("")]),
             claims(&[]),
         ] {
-            let refused = refused.map(drop);
-            assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+            assert_is!(refused.map(drop), Err(Error::Invalid(_)));
         }
         let most = claims(&[permits(5, 6)]).map(drop).unwrap_err();
         let words = "6 permits were asked for, where there are 1 to 5";

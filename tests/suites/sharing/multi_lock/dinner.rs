@@ -10,14 +10,13 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
 use super::history::History;
-use fairlock_testkit::lab::{Host, Lab, cut_off};
+use fairlock_testkit::lab::{Host, Lab, SECOND, away, cut_off};
 
 const FORKS: [&str; 5] = ["a", "b", "c", "d", "e"];
 const PHILOSOPHERS: usize = 5;
 const MEALS: usize = 3;
 /// All have finished long before, if they ever do.
 const BOUND: Duration = Duration::from_secs(900);
-const SECOND: Duration = Duration::from_secs(1);
 
 /// How the forks are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,10 +61,7 @@ pub(crate) fn bad_weather() -> Faults {
 }
 
 pub(crate) fn fair_weather() -> Faults {
-    Faults {
-        round_trip: Latency::Constant(Duration::from_millis(20)),
-        ..Faults::default()
-    }
+    away(Duration::from_millis(20))
 }
 
 /// Each living philosopher dines as often as it wants, and never with a fork that another holds. Returns how many forks were granted.

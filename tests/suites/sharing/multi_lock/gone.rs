@@ -8,9 +8,9 @@ use fastrand::Rng;
 use tokio::time::{Instant, sleep};
 
 use super::dinner::bad_weather;
-use super::{LEASE, REQUEST, SECOND, acquire, several, slow};
-use fairlock_testkit::lab::{Host, Lab};
-use fairlock_testkit::verbs::meets;
+use super::{LEASE, REQUEST, acquire, several};
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::{Host, Lab, SECOND, away, in_lab};
 use fairlock_testkit::virtual_time;
 
 /// Whether none of the locks has a holder or a waiter, and each has one item at most.
@@ -82,11 +82,9 @@ async fn held_by(owner: &str, onlooker: &Host, locks: &[&str]) -> usize {
 
 #[test]
 fn an_error_is_told_when_nothing_of_the_call_is_held_or_waits_any_more() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
+    in_lab(async |lab, [host, other]| {
         let c = acquire(&other, "c").await;
-        host.network.set_faults(slow(SECOND / 50));
+        host.network.set_faults(away(SECOND / 50));
         let all = several(&host, &["a", "b", "c"]);
         for wait in [RecordWait::NoWait, RecordWait::Timeout(SECOND)] {
             let refused = all.acquire(wait).await.unwrap_err();
@@ -94,27 +92,22 @@ fn an_error_is_told_when_nothing_of_the_call_is_held_or_waits_any_more() {
             assert_eq!(held_by("host-0", &other, &["a", "b"]).await, 0, "{wait:?}");
             let queue = other.locks.fair_lock("c").unwrap().inspect().await.unwrap();
             assert_eq!(queue.waiting, 0, "{wait:?}");
-            assert!(
-                matches!(&refused, Error::NotGranted { lock, .. } if lock == "c"),
-                "{refused}"
-            );
+            assert_is!(refused, Error::NotGranted { lock, .. } if lock == "c");
         }
         c.release().await.unwrap();
-        assert!(is_clean(&lab, &["a", "b", "c"]).await);
+        assert!(is_clean(lab, &["a", "b", "c"]).await);
     });
 }
 
 #[test]
 fn an_error_waits_for_no_release_for_longer_than_one_request_time_out() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
+    in_lab(async |lab, [host, other]| {
         let b = acquire(&other, "b").await;
         for (wait, most) in [
             (RecordWait::NoWait, REQUEST),
             (RecordWait::Timeout(5 * SECOND), 5 * SECOND + REQUEST),
         ] {
-            meets(&host.network, "release", 1, Fault::Hang(When::Before));
+            host.meets("release", 1, Fault::Hang(When::Before));
             let started = Instant::now();
             let refused = several(&host, &["a", "b"]).acquire(wait).await;
             assert!(matches!(refused, Err(Error::NotGranted { .. })));
@@ -130,12 +123,10 @@ fn an_error_waits_for_no_release_for_longer_than_one_request_time_out() {
 
 #[test]
 fn what_is_left_would_be_seen() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        assert!(is_clean(&lab, &["a", "b"]).await);
+    in_lab(async |lab, [host]| {
+        assert!(is_clean(lab, &["a", "b"]).await);
         let both = several(&host, &["a", "b"]);
         std::mem::forget(both.acquire(RecordWait::NoWait).await.unwrap());
-        assert!(!is_clean(&lab, &["a", "b"]).await);
+        assert!(!is_clean(lab, &["a", "b"]).await);
     });
 }

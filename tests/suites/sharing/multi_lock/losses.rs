@@ -9,20 +9,18 @@ use fairlock::{Error, LossReason, RecordWait};
 use futures::{FutureExt, poll};
 use tokio::time::{Instant, sleep};
 
-use super::{LEASE, REQUEST, SECOND, TICK, acquire, names, several, slow, waits};
+use super::{LEASE, REQUEST, TICK, acquire, names, several, waits};
+use fairlock_testkit::assert_is;
 use fairlock_testkit::effort::sampled;
-use fairlock_testkit::lab::Lab;
+use fairlock_testkit::lab::{SECOND, away, in_lab};
 use fairlock_testkit::verbs::verb;
-use fairlock_testkit::virtual_time;
 
 #[test]
 fn a_lock_that_is_lost_while_the_next_is_waited_for_is_taken_again() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other, third) = (lab.host(), lab.host(), lab.host());
+    in_lab(async |lab, [host, other, third]| {
         let b = acquire(&other, "b").await;
         let both = several(&host, &["a", "b"]);
-        let waiting = waits(&lab, both, RecordWait::Infinite).await;
+        let waiting = waits(lab, both, RecordWait::Infinite).await;
         assert_eq!(lab.items("b").await.len(), 1, "a successor");
         lab.delete_lock_item("a").await;
         // Another client holds it before the loss is noticed.
@@ -42,9 +40,7 @@ fn a_lock_that_is_lost_while_the_next_is_waited_for_is_taken_again() {
 
 #[test]
 fn locks_whose_lease_was_over_before_the_caller_had_them_are_taken_again() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let one = several(&host, &["a"]);
         let mut acquiring = pin!(one.acquire(RecordWait::Infinite));
         assert!(poll!(&mut acquiring).is_pending());
@@ -59,21 +55,16 @@ fn locks_whose_lease_was_over_before_the_caller_had_them_are_taken_again() {
 
 #[test]
 fn beginning_again_takes_no_more_time_than_was_given() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
+    in_lab(async |lab, [host, other]| {
         let _b = acquire(&other, "b").await;
         let started = Instant::now();
         let both = several(&host, &["a", "b"]);
-        let waiting = waits(&lab, both, RecordWait::Timeout(60 * SECOND)).await;
+        let waiting = waits(lab, both, RecordWait::Timeout(60 * SECOND)).await;
         lab.delete_lock_item("a").await;
         lab.wait(LEASE).await;
         assert!(!lab.is_free("a").await, "it has it again");
         let refused = waiting.await.unwrap().unwrap_err();
-        assert!(
-            matches!(&refused, Error::NotGranted { lock, .. } if lock == "b"),
-            "{refused}"
-        );
+        assert_is!(refused, Error::NotGranted { lock, .. } if lock == "b");
         assert!(started.elapsed() <= 60 * SECOND + REQUEST);
     });
 }
@@ -81,18 +72,13 @@ fn beginning_again_takes_no_more_time_than_was_given() {
 #[test]
 fn a_loss_when_the_time_is_nearly_over_makes_the_call_no_later_though_nothing_is_answered() {
     for tenths in sampled(270..=340, 3) {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (host, other) = (lab.host(), lab.host());
+        in_lab(async |lab, [host, other]| {
             let _b = acquire(&other, "b").await;
             let both = several(&host, &["a", "b"]);
             let (started, wait) = (Instant::now(), SECOND / 10 * tenths);
-            let waiting = waits(&lab, both, RecordWait::Timeout(wait)).await;
+            let waiting = waits(lab, both, RecordWait::Timeout(wait)).await;
             // The lease of `a` ends after thirty seconds.
-            let _ = host
-                .network
-                .clone()
-                .script(|_| Some(Fault::Hang(When::Before)));
+            host.script(|_| Some(Fault::Hang(When::Before)));
             let refused = waiting.await.unwrap().unwrap_err();
             let is_told = matches!(
                 refused,
@@ -109,27 +95,22 @@ fn a_loss_when_the_time_is_nearly_over_makes_the_call_no_later_though_nothing_is
 fn a_lock_that_is_lost_while_the_last_comes_too_late_ends_the_call_in_time() {
     let mut lost = 0;
     for tenths in 85..=125 {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (host, other) = (lab.host(), lab.host());
+        in_lab(async |lab, [host, other]| {
             let b = acquire(&other, "b").await;
             let both = several(&host, &["a", "b"]);
             let (started, wait) = (Instant::now(), SECOND / 10 * tenths);
-            let waiting = waits(&lab, both, RecordWait::Timeout(wait)).await;
+            let waiting = waits(lab, both, RecordWait::Timeout(wait)).await;
             // At the end of the time, the loss of `a` is reported first, and then the answer that brings `b`.
             let told_late = move |after, before| {
                 let (told, now) = (started + wait + after, Instant::now());
                 let late = told - now;
                 (now > started + wait - before).then_some(Fault::Delay(When::After, late))
             };
-            let _ = host
-                .network
-                .clone()
-                .script(move |request| match verb(request) {
-                    "renew hold" => told_late(SECOND / 2, SECOND),
-                    "read lock" => told_late(SECOND, SECOND / 2),
-                    _ => None,
-                });
+            host.script(move |request| match verb(request) {
+                "renew hold" => told_late(SECOND / 2, SECOND),
+                "read lock" => told_late(SECOND, SECOND / 2),
+                _ => None,
+            });
             lab.wait(wait - SECOND - started.elapsed()).await;
             lab.delete_lock_item("a").await;
             lab.wait(SECOND / 2).await;
@@ -151,12 +132,10 @@ fn a_lock_that_is_lost_while_the_last_comes_too_late_ends_the_call_in_time() {
 #[test]
 fn a_lock_that_comes_when_the_time_is_over_is_the_last_that_is_asked_for() {
     for tenths in 1..=30 {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let host = lab.host();
+        in_lab(async |lab, [host]| {
             let all = several(&host, &["a", "b", "c"]);
             // At any moment, each lock alone can be acquired within one request time-out.
-            host.network.set_faults(slow(REQUEST * 9 / 10));
+            host.network.set_faults(away(REQUEST * 9 / 10));
             let (started, wait) = (Instant::now(), SECOND / 10 * tenths);
             let ended = all.acquire(RecordWait::Timeout(wait)).await;
             let late = started.elapsed().saturating_sub(wait);
@@ -174,9 +153,7 @@ fn a_lock_that_comes_when_the_time_is_over_is_the_last_that_is_asked_for() {
 
 #[test]
 fn the_first_loss_is_told_with_its_lock_and_the_others_are_still_held() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let all = several(&host, &["a", "b", "c"]);
         let guard = all.acquire(RecordWait::NoWait).await.unwrap();
         lab.delete_lock_item("b").await;
@@ -201,9 +178,7 @@ fn the_first_loss_is_told_with_its_lock_and_the_others_are_still_held() {
 
 #[test]
 fn nothing_is_lost_once_it_was_given_back() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let guard = several(&host, &["a", "b"]).try_acquire().await.unwrap();
         let guard = guard.unwrap();
         let lost = guard.lost();
@@ -215,9 +190,7 @@ fn nothing_is_lost_once_it_was_given_back() {
 
 #[test]
 fn work_under_several_locks_is_dropped_when_one_of_them_is_lost() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let both = several(&host, &["a", "b"]);
         let ran = both.run(RecordWait::NoWait, async |guard| names(guard).len());
         assert_eq!(ran.await.unwrap().into_result().unwrap(), 2);
@@ -237,14 +210,9 @@ fn work_under_several_locks_is_dropped_when_one_of_them_is_lost() {
     });
 }
 
-// ---------------------------------------------------------------------------------------------------------------
-// The release
-
 #[test]
 fn all_are_released_at_once_and_one_that_cannot_be_keeps_none_of_the_others() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let all = several(&host, &["a", "b", "c"]);
         let guard = all.acquire(RecordWait::NoWait).await.unwrap();
         let network = host.network.clone();
@@ -256,15 +224,13 @@ fn all_are_released_at_once_and_one_that_cannot_be_keeps_none_of_the_others() {
         assert!(lab.is_free("b").await && lab.is_free("c").await);
         assert!(!releasing.is_finished());
         let failed = releasing.await.unwrap().unwrap_err();
-        assert!(matches!(failed, Error::Unavailable { .. }), "{failed}");
+        assert_is!(failed, Error::Unavailable { .. });
     });
 }
 
 #[test]
 fn a_loss_is_told_before_any_other_error_of_the_release() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let all = several(&host, &["a", "b", "c"]);
         let guard = all.acquire(RecordWait::NoWait).await.unwrap();
         lab.delete_lock_item("c").await;
@@ -283,9 +249,7 @@ fn a_loss_is_told_before_any_other_error_of_the_release() {
 
 #[test]
 fn who_does_not_wait_and_loses_a_lock_on_the_way_is_not_refused_by_itself() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         // The lock exists, so the first request of this host takes it before the host knows the time. The host renews it after a second.
         acquire(&lab.host(), "lock/a")
             .await

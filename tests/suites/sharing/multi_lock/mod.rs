@@ -1,10 +1,5 @@
 //! Several locks at once: all or none, whatever the order in which they are named, within one time, and with nothing left behind.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    reason = "a helper of a test that cannot go on has failed the test; and its clock is tokio's"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' tasks and time")]
 
 mod at_once;
 mod bounds;
@@ -19,10 +14,12 @@ use std::time::Duration;
 
 use dinner::{Manners, Plan, bad_weather, dine, fair_weather};
 use fairlock::embedded::{Faults, Latency};
-use fairlock::{Closed, Error, HeldLocks, LockGuard, MultiLock, MultiLockGuard, RecordWait};
+use fairlock::{
+    Closed, Error, HeldLocks, Invalid, LockGuard, MultiLock, MultiLockGuard, RecordWait,
+};
+use fairlock_testkit::assert_is;
 use fairlock_testkit::effort::sized;
-use fairlock_testkit::invalid::is_invalid;
-use fairlock_testkit::lab::{Host, Lab};
+use fairlock_testkit::lab::{Host, Lab, SECOND, away, in_lab};
 use fairlock_testkit::virtual_time;
 use fastrand::Rng;
 use futures::future::join_all;
@@ -30,7 +27,6 @@ use history::{Event, check};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-const SECOND: Duration = Duration::from_secs(1);
 /// The default request time-out.
 const REQUEST: Duration = Duration::from_secs(2);
 /// What timers round up to.
@@ -62,21 +58,9 @@ fn names(guard: &MultiLockGuard) -> Vec<&str> {
     guard.guards().iter().map(LockGuard::name).collect()
 }
 
-fn slow(round_trip: Duration) -> Faults {
-    Faults {
-        round_trip: Latency::Constant(round_trip),
-        ..Faults::default()
-    }
-}
-
-// ---------------------------------------------------------------------------------------------------------------
-// Names
-
 #[test]
 fn locks_are_taken_in_the_order_of_their_bytes_each_once_however_they_are_named() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |_, [host]| {
         // This is neither alphabetical nor numerical order.
         let ordered = ["A", "a", "a/10", "a/9", "b", "é", "漢"];
         let mut named = [ordered, ordered].concat();
@@ -116,14 +100,9 @@ fn no_name_and_a_name_that_no_lock_can_have_are_refused_and_nothing_is_sent() {
     });
 }
 
-// ---------------------------------------------------------------------------------------------------------------
-// An observer
-
 #[test]
 fn an_observer_learns_which_lock_is_waited_for_and_by_which_places_the_others_are_held() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
+    in_lab(async |lab, [host, other]| {
         let held = acquire(&other, "b").await;
         let told = Arc::new(Mutex::new(Vec::new()));
         let hears = Arc::clone(&told);
@@ -132,7 +111,7 @@ fn an_observer_learns_which_lock_is_waited_for_and_by_which_places_the_others_ar
             let heard = (lock.to_owned(), waiting.position, place);
             hears.lock().unwrap().push(heard);
         });
-        let waiting = waits(&lab, locks, RecordWait::Infinite).await;
+        let waiting = waits(lab, locks, RecordWait::Infinite).await;
         let so_far = told.lock().unwrap().clone();
         let [.., (a, Some(0), Some(of_a)), (b, Some(1), Some(of_b))] = &so_far[..] else {
             panic!("{so_far:?}")
@@ -158,9 +137,7 @@ fn an_observer_learns_which_lock_is_waited_for_and_by_which_places_the_others_ar
 
 #[test]
 fn an_observer_that_panics_at_a_lock_that_is_taken_ends_the_call_alone_and_is_told_as_such() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |_, [host]| {
         let both = several(&host, &["a", "b"]);
         let observed = both
             .clone()
@@ -175,14 +152,9 @@ fn an_observer_that_panics_at_a_lock_that_is_taken_ends_the_call_alone_and_is_to
     });
 }
 
-// ---------------------------------------------------------------------------------------------------------------
-// All or none, within one time
-
 #[test]
 fn who_does_not_wait_has_all_or_none() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
+    in_lab(async |lab, [host, other]| {
         let all = several(&host, &["a", "b", "c"]);
         let guard = acquire(&other, "b").await;
         assert!(all.try_acquire().await.unwrap().is_none());
@@ -229,13 +201,11 @@ fn of_those_who_do_not_wait_and_are_in_each_others_way_one_has_its_locks() {
 
 #[test]
 fn one_time_is_that_of_all_and_the_error_says_which_lock_could_not_be_had_and_who_has_it() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, one, other) = (lab.host(), lab.host(), lab.host());
+    in_lab(async |lab, [host, one, other]| {
         let (a, b) = (acquire(&one, "a").await, acquire(&other, "b").await);
         let started = Instant::now();
         let both = several(&host, &["b", "a"]);
-        let waiting = waits(&lab, both, RecordWait::Timeout(10 * SECOND)).await;
+        let waiting = waits(lab, both, RecordWait::Timeout(10 * SECOND)).await;
         lab.wait(5 * SECOND).await;
         a.release().await.unwrap();
         let refused = waiting.await.unwrap().unwrap_err();
@@ -263,20 +233,15 @@ fn one_time_is_that_of_all_and_the_error_says_which_lock_could_not_be_had_and_wh
 
 #[test]
 fn a_time_that_is_over_between_two_locks_ends_the_call_with_the_name_of_the_next() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
+    in_lab(async |lab, [host, other]| {
         let _b = acquire(&other, "b").await;
         acquire(&host, "a").await.release().await.unwrap();
         // The first lock takes all of the time.
-        host.network.set_faults(slow(SECOND));
+        host.network.set_faults(away(SECOND));
         let wait = RecordWait::Timeout(SECOND);
         let started = Instant::now();
         let refused = several(&host, &["a", "b"]).acquire(wait).await.unwrap_err();
-        assert!(
-            matches!(&refused, Error::NotGranted { lock, .. } if lock == "b"),
-            "{refused}"
-        );
+        assert_is!(refused, Error::NotGranted { lock, .. } if lock == "b");
         assert!(started.elapsed() <= SECOND + REQUEST);
         lab.wait(10 * SECOND).await;
         assert!(lab.is_free("a").await);
@@ -285,14 +250,12 @@ fn a_time_that_is_over_between_two_locks_ends_the_call_with_the_name_of_the_next
 
 #[test]
 fn a_client_that_is_shut_down_ends_the_call_and_leaves_nothing() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
+    in_lab(async |lab, [host, other]| {
         let b = acquire(&other, "b").await;
         for how in [HeldLocks::Release, HeldLocks::Keep] {
             let host = lab.host();
             let both = several(&host, &["a", "b"]);
-            let waiting = waits(&lab, both, RecordWait::Infinite).await;
+            let waiting = waits(lab, both, RecordWait::Infinite).await;
             let report = host.locks.shutdown(how, 5 * SECOND).await;
             assert!(report.unfinished.is_empty(), "{report:?}");
             assert!(matches!(waiting.await.unwrap(), Err(Error::ShutDown(_))));
@@ -303,9 +266,6 @@ fn a_client_that_is_shut_down_ends_the_call_and_leaves_nothing() {
         assert!(both.is_some());
     });
 }
-
-// ---------------------------------------------------------------------------------------------------------------
-// Dinners
 
 fn dinner(seed: u64, manners: Manners) -> Plan {
     Plan {

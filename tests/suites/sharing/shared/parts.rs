@@ -5,11 +5,8 @@ use fairlock::{LockGuard, RecordWait};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{SECOND, requests_of, takes, waits_for};
-use fairlock_testkit::invalid::is_invalid;
-use fairlock_testkit::lab::{Host, Lab};
-use fairlock_testkit::verbs::meets;
-use fairlock_testkit::virtual_time;
+use super::{requests_of, takes, waits_for};
+use fairlock_testkit::lab::{Host, Lab, SECOND, has_turn, in_lab};
 
 /// How many permits the table shows as held, by each holder.
 async fn shown(host: &Host) -> Vec<u64> {
@@ -20,12 +17,10 @@ async fn shown(host: &Host) -> Vec<u64> {
 
 #[test]
 fn a_part_that_is_given_back_goes_to_the_next_in_the_queue_by_one_request() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..3).map(|_| lab.host()).collect();
+    in_lab(async |lab, hosts: [Host; 3]| {
         let mut guard = takes(&hosts[0], 5).await;
-        let two = waits_for(&lab, &hosts[1], 2).await;
-        let one = waits_for(&lab, &hosts[2], 1).await;
+        let two = waits_for(lab, &hosts[1], 2).await;
+        let one = waits_for(lab, &hosts[2], 1).await;
         guard.release_some(1).await.unwrap();
         lab.settle().await;
         assert!(!two.is_finished() && !one.is_finished(), "in their order");
@@ -45,9 +40,7 @@ fn a_part_that_is_given_back_goes_to_the_next_in_the_queue_by_one_request() {
 
 #[test]
 fn what_is_no_part_of_a_guard_is_refused_without_a_request() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |_, [host]| {
         let mut guard = takes(&host, 3).await;
         let before = host.network.counts().requests();
         for said in [0, 3, 4, u64::MAX] {
@@ -62,11 +55,9 @@ fn what_is_no_part_of_a_guard_is_refused_without_a_request() {
 
 #[test]
 fn a_part_is_given_back_though_the_answer_is_lost_and_kept_for_the_shortest_time() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let mut guard = takes(&host, 4).await;
-        meets(&host.network, "downgrade", 1, Fault::Lose(When::After));
+        host.meets("downgrade", 1, Fault::Lose(When::After));
         guard.release_some(1).await.unwrap();
         assert_eq!(shown(&host).await, [3]);
         guard.release().await.unwrap();
@@ -86,17 +77,10 @@ fn a_part_is_given_back_though_the_answer_is_lost_and_kept_for_the_shortest_time
 /// The answer comes too late for the caller, who asks again, or for something else.
 #[test]
 fn a_part_that_was_given_back_without_an_answer_is_given_back_once() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         for again in ["some", "all but one", "nothing"] {
             let mut guard = takes(&host, 5).await;
-            meets(
-                &host.network,
-                "downgrade",
-                1,
-                Fault::Delay(When::After, SECOND),
-            );
+            host.meets("downgrade", 1, Fault::Delay(When::After, SECOND));
             let given = timeout(SECOND / 2, guard.release_some(1)).await;
             assert!(given.is_err(), "{again}");
             match again {
@@ -127,14 +111,7 @@ async fn batch(lab: &Lab, host: &Host) -> (LockGuard, JoinHandle<LockGuard>) {
     lab.settle().await;
     first.release().await.unwrap();
     let mut waiting = waiting.into_iter();
-    waiting
-        .next()
-        .unwrap()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    has_turn(waiting.next().unwrap()).await;
     let second = waiting.next().unwrap().await.unwrap();
     (second, waiting.next().unwrap())
 }
@@ -142,14 +119,12 @@ async fn batch(lab: &Lab, host: &Host) -> (LockGuard, JoinHandle<LockGuard>) {
 /// The next caller at the place wants all permits, and has them when this hold is released.
 #[test]
 fn a_part_that_is_given_back_takes_nothing_from_the_next_caller_at_the_place() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
+    in_lab(async |lab, [host, other]| {
         for loses in [false, true] {
-            let (mut guard, next) = batch(&lab, &host).await;
+            let (mut guard, next) = batch(lab, &host).await;
             let _check = guard.check_item().map(drop);
             if loses {
-                meets(&host.network, "pass on", 1, Fault::Lose(When::After));
+                host.meets("pass on", 1, Fault::Lose(When::After));
             }
             guard.release_some(2).await.unwrap();
             guard.release().await.unwrap();
@@ -171,13 +146,11 @@ fn a_part_that_is_given_back_takes_nothing_from_the_next_caller_at_the_place() {
 /// The permits go back when the next caller at the place has gone, also if the call that gives them back was dropped.
 #[test]
 fn permits_of_a_dropped_call_before_a_caller_that_goes_away_are_counted_once() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        let (mut guard, next) = batch(&lab, &host).await;
+    in_lab(async |lab, [host]| {
+        let (mut guard, next) = batch(lab, &host).await;
         let _check = guard.check_item().map(drop);
         let late = Fault::Delay(When::Before, SECOND);
-        meets(&host.network, "pass on", 1, late);
+        host.meets("pass on", 1, late);
         let given = timeout(SECOND / 2, guard.release_some(2)).await;
         assert!(given.is_err());
         next.abort();

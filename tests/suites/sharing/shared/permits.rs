@@ -4,47 +4,24 @@ use std::future::pending;
 use std::sync::{Arc, Mutex};
 
 use fairlock::embedded::{Faults, Latency};
-use fairlock::{Error, ItemProblem, Lease, LockGuard, RecordWait};
+use fairlock::{Error, Invalid, Lease, LockGuard, RecordWait};
 use futures::future::join_all;
 
-use super::{SECOND, shares, waits_for, waits_to_share};
-use fairlock_testkit::invalid::is_invalid;
-use fairlock_testkit::lab::{Host, Lab, cut_off};
-use fairlock_testkit::virtual_time;
-
-#[test]
-fn permits_are_had_by_as_many_as_there_are() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..6).map(|_| lab.host()).collect();
-        let mut held = Vec::new();
-        for host in &hosts[..5] {
-            let lock = host.locks.semaphore("s", 5).unwrap();
-            held.push(lock.try_acquire().await.unwrap().unwrap());
-        }
-        let late = hosts[5].locks.semaphore("s", 5).unwrap();
-        assert!(late.try_acquire().await.unwrap().is_none(), "none is left");
-        let sixth = waits_for(&lab, &hosts[5], 1).await;
-        assert!(!sixth.is_finished());
-        held.remove(2).release().await.unwrap();
-        held.push(sixth.await.unwrap());
-        assert!(held.iter().all(LockGuard::is_held));
-    });
-}
+use super::{shares, waits_for};
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::{Host, SECOND, cut_off, in_lab, waits_to_share};
 
 #[test]
 fn who_waits_for_many_permits_is_not_passed_by_who_wants_one() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..4).map(|_| lab.host()).collect();
-        let three = waits_for(&lab, &hosts[0], 3).await.await.unwrap();
-        let one = waits_for(&lab, &hosts[1], 1).await.await.unwrap();
+    in_lab(async |lab, hosts: [Host; 4]| {
+        let three = waits_for(lab, &hosts[0], 3).await.await.unwrap();
+        let one = waits_for(lab, &hosts[1], 1).await.await.unwrap();
         let late = hosts[3].locks.semaphore("s", 5).unwrap();
         assert!(late.try_acquire_many(2).await.unwrap().is_none());
         assert!(late.try_acquire_many(6).await.is_err(), "there are five");
-        let four = waits_for(&lab, &hosts[2], 4).await;
+        let four = waits_for(lab, &hosts[2], 4).await;
         assert!(late.try_acquire().await.unwrap().is_none(), "others wait");
-        let last = waits_for(&lab, &hosts[3], 1).await;
+        let last = waits_for(lab, &hosts[3], 1).await;
         assert!(!four.is_finished() && !last.is_finished(), "one is left");
         three.release().await.unwrap();
         let (four, ()) = (four.await.unwrap(), lab.settle().await);
@@ -58,9 +35,7 @@ fn who_waits_for_many_permits_is_not_passed_by_who_wants_one() {
 
 #[test]
 fn a_queue_for_permits_may_be_bounded_and_observed() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..4).map(|_| lab.host()).collect();
+    in_lab(async |lab, hosts: [Host; 4]| {
         let places = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&places);
         let of = |host: &Host| host.locks.semaphore("s", 5).unwrap().max_waiters(1);
@@ -92,9 +67,7 @@ fn a_queue_for_permits_may_be_bounded_and_observed() {
 
 #[test]
 fn work_under_a_permit_is_dropped_when_the_permit_is_lost() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |_, [host]| {
         let lock = host.locks.semaphore("s", 2).unwrap();
         let other = lock.acquire(RecordWait::NoWait).await.unwrap();
         let both = async |permit: &LockGuard| (permit.is_held(), other.is_held());
@@ -105,57 +78,13 @@ fn work_under_a_permit_is_dropped_when_the_permit_is_lost() {
             pending::<()>().await
         };
         let lost = lock.run(RecordWait::NoWait, work).await.unwrap_err();
-        assert!(matches!(lost, Error::Lost { .. }), "{lost}");
-    });
-}
-
-#[test]
-fn who_says_another_number_of_permits_is_refused_and_writes_nothing() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        let five = host.locks.semaphore("s", 5).unwrap();
-        let guard = five.acquire(RecordWait::NoWait).await.unwrap();
-        for wait in [RecordWait::NoWait, RecordWait::Infinite] {
-            let six = host.locks.semaphore("s", 6).unwrap();
-            let refused = six.acquire(wait).await.unwrap_err();
-            let Error::InvalidItem { problem, .. } = &refused else {
-                panic!("{refused}")
-            };
-            assert_eq!(*problem, ItemProblem::Permits { found: 5, said: 6 });
-        }
-        let refused = host
-            .locks
-            .fair_lock("s")
-            .unwrap()
-            .acquire(RecordWait::Infinite)
-            .await;
-        assert!(
-            matches!(refused, Err(Error::InvalidItem { .. })),
-            "{refused:?}"
-        );
-        guard.release().await.unwrap();
-        // The call is refused whether the lock is free or not.
-        let refused = host.locks.fair_lock("s").unwrap().try_acquire().await;
-        assert!(
-            matches!(refused, Err(Error::InvalidItem { .. })),
-            "{refused:?}"
-        );
-        let state = host.locks.fair_lock("s").unwrap().inspect().await.unwrap();
-        assert_eq!((state.permits, state.holder), (Some(5), None));
-        five.acquire(RecordWait::NoWait)
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        assert_is!(lost, Error::Lost { .. });
     });
 }
 
 #[test]
 fn all_who_come_at_once_to_a_semaphore_that_was_never_used_have_their_permits() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let round_trip = Latency::Constant(SECOND / 50);
         let faults = Faults {
             round_trip,
@@ -176,9 +105,7 @@ fn all_who_come_at_once_to_a_semaphore_that_was_never_used_have_their_permits() 
 /// All callers set attributes of the largest size, beside data of the largest size.
 #[test]
 fn a_semaphore_has_room_for_all_its_permits_and_their_renewals() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = [lab.host(), lab.host()];
+    in_lab(async |lab, hosts: [Host; 2]| {
         // Attributes take 14 bytes together, and one each, besides what they contain.
         let besides = "host-0".len() + 15;
         let said = |host: &Host, bytes: usize| {
@@ -214,8 +141,7 @@ fn a_semaphore_has_room_for_all_its_permits_and_their_renewals() {
 /// A lease has its id besides. Where every holder had one of this length, they would not fit.
 #[test]
 fn the_id_of_a_lease_counts_for_the_room() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let (host, id) = (lab.host(), "i".repeat(256));
         let is_too_large = |refused: Result<Lease, Error>| {
             let refused = refused.unwrap_err();
@@ -238,9 +164,7 @@ fn the_id_of_a_lease_counts_for_the_room() {
 
 #[test]
 fn permits_that_there_cannot_be_are_refused() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |_, [host]| {
         assert!(matches!(
             host.locks.semaphore("s", 0),
             Err(Error::Invalid(_))
@@ -264,11 +188,9 @@ fn permits_that_there_cannot_be_are_refused() {
 
 #[test]
 fn more_readers_than_a_lock_has_permits_wait_for_their_turn() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let readers = join_all((0..64).map(|_| shares(&host))).await;
-        let late = waits_to_share(&lab, &host).await;
+        let late = waits_to_share(lab, &host).await;
         assert!(!late.is_finished());
         for reader in readers {
             reader.release().await.unwrap();
@@ -279,8 +201,7 @@ fn more_readers_than_a_lock_has_permits_wait_for_their_turn() {
 
 #[test]
 fn who_says_another_number_of_permits_is_told_what_the_lock_is_and_what_to_do() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let locks = lab.host().locks;
         let fair = locks.fair_lock("fair").unwrap();
         let used = [

@@ -3,13 +3,11 @@
 
 use std::time::Duration;
 
-use fairlock::embedded::{Faults, Latency};
 use fairlock::{LockGuard, RecordWait};
 use futures::future::join_all;
 use tokio::time::Instant;
 
-use super::{SECOND, waits_to_share};
-use fairlock_testkit::lab::{Host, Lab, acquire};
+use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, away, in_lab, waits_to_share};
 use fairlock_testkit::virtual_time;
 
 /// Several times as many as there are slots.
@@ -17,10 +15,7 @@ const CALLERS: usize = 40;
 
 fn host(lab: &Lab) -> Host {
     let host = lab.host();
-    host.network.set_faults(Faults {
-        round_trip: Latency::Constant(Duration::from_millis(10)),
-        ..Faults::default()
-    });
+    host.network.set_faults(away(Duration::from_millis(10)));
     host
 }
 
@@ -45,34 +40,24 @@ async fn until_all_share(goes: impl AsyncFnOnce(LockGuard) -> Option<LockGuard>)
 }
 
 #[test]
-fn readers_of_one_client_all_come_in_when_its_writer_goes() {
-    virtual_time(async {
-        let took = until_all_share(async |writer| {
+fn readers_of_one_client_all_come_in_when_its_writer_goes_or_downgrades() {
+    for downgrades in [false, true] {
+        let took = virtual_time(until_all_share(async |mut writer| {
+            if downgrades {
+                writer.downgrade().await.unwrap();
+                return Some(writer);
+            }
             writer.release().await.unwrap();
             None
-        });
-        let took = took.await;
-        assert!(took < SECOND, "{took:?}");
-    });
-}
-
-#[test]
-fn readers_of_one_client_all_come_in_when_its_writer_downgrades() {
-    virtual_time(async {
-        let took = until_all_share(async |mut writer| {
-            writer.downgrade().await.unwrap();
-            Some(writer)
-        });
-        let took = took.await;
-        assert!(took < SECOND, "{took:?}");
-    });
+        }));
+        assert!(took < SECOND, "{downgrades}: {took:?}");
+    }
 }
 
 #[test]
 fn callers_of_one_client_all_have_their_permits_when_there_are_enough() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = host(&lab);
+    in_lab(async |lab, []| {
+        let host = host(lab);
         let lock = host.locks.semaphore("s", 64).unwrap();
         let all = lock.acquire_many(64, RecordWait::NoWait).await.unwrap();
         let mut waiting = Vec::new();

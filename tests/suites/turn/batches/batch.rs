@@ -1,22 +1,15 @@
 //! A lock that another client holds, a successor, and a batch of the successor's client behind it.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "callers' tasks, and helpers of a test that cannot go on has failed the test"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use fairlock::embedded::{Fault, Gate, Network, When};
 use fairlock::{Error, FairLock, LockGuard, RecordWait, Ticket, Waiting};
 use tokio::task::JoinHandle;
 
-use fairlock_testkit::lab::{Host, Lab, acquire, waits};
+use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, waits};
 use fairlock_testkit::verbs::verb;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 pub(crate) type Call = JoinHandle<Result<LockGuard, Error>>;
 
@@ -51,7 +44,7 @@ impl std::ops::Deref for Gathering {
 }
 
 pub(crate) fn call(host: &Host, wait: RecordWait) -> Call {
-    calls(host.locks.fair_lock("a").unwrap(), wait)
+    calls(host.lock(), wait)
 }
 
 fn calls(lock: FairLock, wait: RecordWait) -> Call {
@@ -96,7 +89,7 @@ impl BatchQueue {
         let mut gathering = Gathering::behind_the_door(Place::Row).await;
         let observer = Arc::new(observer);
         let observed = |who| {
-            let lock = gathering.queue.host.locks.fair_lock("a").unwrap();
+            let lock = gathering.queue.host.lock();
             let observer = Arc::clone(&observer);
             let lock = lock.observed(move |waiting| observer(who, waiting));
             calls(lock, RecordWait::Infinite)
@@ -112,6 +105,12 @@ impl BatchQueue {
         let successor = granted(self.successor.take().unwrap()).await;
         self.lab.settle().await;
         successor.release().await.unwrap();
+    }
+
+    /// The calls before the batch have their turns, and then its first call.
+    pub(crate) async fn first(&mut self) -> LockGuard {
+        self.comes_to_the_batch().await;
+        granted(self.members.remove(0)).await
     }
 
     /// All calls except `gone` have their turns, one at a time and in order. Then nothing is left of them, and another client gets the lock
@@ -144,8 +143,7 @@ impl BatchQueue {
 
     pub(crate) async fn refuses_those_who_do_not_wait(&self) {
         for host in [&self.host, &self.other] {
-            let lock = host.locks.fair_lock("a").unwrap();
-            assert!(lock.try_acquire().await.unwrap().is_none());
+            assert!(host.try_acquire().await.is_none());
         }
     }
 

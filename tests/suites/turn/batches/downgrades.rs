@@ -1,9 +1,5 @@
 //! A caller of a batch keeps a share of the lock, while others of the batch wait to hold it next.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "callers' tasks, and helpers of a test that cannot go on has failed the test"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::time::Duration;
 
@@ -12,25 +8,22 @@ use fairlock::embedded::{Fault, When};
 use fairlock::{HeldLocks, LockGuard, RecordWait};
 use tokio::task::JoinHandle;
 
+use super::INFINITE;
 use super::batch::{BatchQueue, Place, granted, holds_at};
-use super::{INFINITE, SECOND};
-use fairlock_testkit::invalid::is_invalid;
-use fairlock_testkit::lab::{Host, Lab};
-use fairlock_testkit::verbs::meets;
+use fairlock_testkit::lab::{Host, Lab, SECOND};
 use fairlock_testkit::virtual_time;
 
 const TIME: Duration = Duration::from_secs(20);
 
 fn shares(host: &Host) -> JoinHandle<LockGuard> {
-    let lock = host.locks.fair_lock("a").unwrap();
+    let lock = host.lock();
     tokio::spawn(async move { lock.acquire_shared(INFINITE).await.unwrap() })
 }
 
 /// The first of a batch holds the lock, and one other call waits for it.
 async fn of_two(last: RecordWait) -> (BatchQueue, LockGuard) {
     let mut queue = BatchQueue::with(Place::Row, [INFINITE, last]).await;
-    queue.comes_to_the_batch().await;
-    let first = granted(queue.members.remove(0)).await;
+    let first = queue.first().await;
     (queue, first)
 }
 
@@ -89,7 +82,7 @@ fn a_downgrade_frees_the_permits_as_soon_as_the_next_of_its_batch_has_gone() {
                 queue.lab.settle().await;
                 assert!(!reader.is_finished(), "the next of the batch has it alone");
                 if let Some(fault) = fault.clone() {
-                    meets(&queue.host.network, "downgrade", 1, fault);
+                    queue.host.meets("downgrade", 1, fault);
                 }
                 goes.away(&mut queue).await;
                 queue.lab.wait(5 * SECOND).await;
@@ -103,12 +96,11 @@ fn a_downgrade_frees_the_permits_as_soon_as_the_next_of_its_batch_has_gone() {
 fn a_downgrade_frees_the_permits_when_the_time_of_the_next_is_over_though_its_call_is_not_polled() {
     virtual_time(async {
         let gathering = BatchQueue::gathers(Place::Row, [INFINITE]).await;
-        let lock = gathering.host.locks.fair_lock("a").unwrap();
+        let lock = gathering.host.lock();
         let mut unpolled = Box::pin(lock.acquire(RecordWait::Timeout(TIME)));
         assert!(futures::poll!(&mut unpolled).is_pending());
         let mut queue = gathering.comes().await;
-        queue.comes_to_the_batch().await;
-        let mut first = granted(queue.members.remove(0)).await;
+        let mut first = queue.first().await;
         assert_eq!(requests_of_downgrade(&queue, &mut first).await, 0);
         let reader = shares(&queue.other);
         queue.lab.wait(TIME + SECOND).await;

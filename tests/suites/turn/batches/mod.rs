@@ -5,19 +5,16 @@ mod batch;
 mod downgrades;
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use batch::{BatchQueue, Place, call, granted, holds_at};
 use fairlock::embedded::{Fault, When};
 use fairlock::{Closed, Error, LossReason, RecordWait, Ticket};
+use fairlock_testkit::assert_is;
 use fairlock_testkit::effort::sampled;
-use fairlock_testkit::lab::{Lab, acquire, waits};
-use fairlock_testkit::verbs::meets;
+use fairlock_testkit::lab::{SECOND, acquire, holder_told, in_lab, waits};
 use fairlock_testkit::virtual_time;
 use tokio::time::Instant;
 
-const SECOND: Duration = Duration::from_secs(1);
 const INFINITE: RecordWait = RecordWait::Infinite;
 
 /// Every non-empty choice of three calls.
@@ -114,15 +111,12 @@ fn one_whose_time_is_over_is_told_its_place_and_the_others_wait_on() {
         let mut queue = BatchQueue::with(Place::Row, waits).await;
         let refused = (&mut queue.members[1]).await.unwrap().unwrap_err();
         // It stands behind the holder, the successor and the first of its batch.
-        assert!(
-            matches!(
-                refused,
-                Error::NotGranted {
-                    position: Some(3),
-                    ..
-                }
-            ),
-            "{refused:?}"
+        assert_is!(
+            refused,
+            Error::NotGranted {
+                position: Some(3),
+                ..
+            }
         );
         queue.turns(&[1]).await;
     });
@@ -133,8 +127,7 @@ fn one_whose_time_is_over_behind_another_of_its_batch_is_told_so_and_the_last_wa
     virtual_time(async {
         let waits = [INFINITE, RecordWait::Timeout(20 * SECOND), INFINITE];
         let mut queue = BatchQueue::with(Place::Slot, waits).await;
-        queue.comes_to_the_batch().await;
-        let first = granted(queue.members.remove(0)).await;
+        let first = queue.first().await;
         let refused = queue.members.remove(0).await.unwrap().unwrap_err();
         let Error::NotGranted {
             position: place,
@@ -159,8 +152,7 @@ fn the_last_of_a_batch_is_told_as_soon_as_its_time_is_over_behind_a_holder_of_it
             let started = Instant::now();
             let waits = [INFINITE, RecordWait::Timeout(20 * SECOND)];
             let mut queue = BatchQueue::with(Place::Slot, waits).await;
-            queue.comes_to_the_batch().await;
-            let first = granted(queue.members.remove(0)).await;
+            let first = queue.first().await;
             let before = queue.host.network.counts().requests();
             let refused = queue.members.remove(0).await.unwrap().unwrap_err();
             let Error::NotGranted {
@@ -203,8 +195,7 @@ fn a_guard_of_a_batch_is_passed_on_without_a_request_released_or_dropped() {
     for drops in [true, false] {
         virtual_time(async {
             let mut queue = BatchQueue::with(Place::Row, [INFINITE; 2]).await;
-            queue.comes_to_the_batch().await;
-            let first = granted(queue.members.remove(0)).await;
+            let first = queue.first().await;
             let before = queue.host.network.counts().requests();
             match drops {
                 true => drop(first),
@@ -223,17 +214,11 @@ fn a_guard_of_a_batch_is_passed_on_without_a_request_released_or_dropped() {
 fn a_lock_is_passed_on_with_half_a_lease_at_least() {
     virtual_time(async {
         let mut queue = BatchQueue::with(Place::Row, [INFINITE; 2]).await;
-        queue.comes_to_the_batch().await;
-        let first = granted(queue.members.remove(0)).await;
-        meets(
-            &queue.host.network,
-            "renew hold",
-            usize::MAX,
-            Fault::Throttle,
-        );
+        let first = queue.first().await;
+        queue.host.meets("renew hold", usize::MAX, Fault::Throttle);
         queue.lab.wait(20 * SECOND).await;
         assert!(first.remaining() < 15 * SECOND);
-        meets(&queue.host.network, "renew hold", 0, Fault::Throttle);
+        queue.host.meets("renew hold", 0, Fault::Throttle);
         let before = queue.host.network.counts().requests();
         first.release().await.unwrap();
         let next = granted(queue.members.remove(0)).await;
@@ -249,8 +234,7 @@ fn those_behind_a_hold_that_is_lost_stand_anew_at_the_end_of_the_queue() {
         virtual_time(async {
             let mut queue = BatchQueue::with(Place::Row, [INFINITE; 3]).await;
             let behind = waits(&queue.lab, &queue.other).await;
-            queue.comes_to_the_batch().await;
-            let first = granted(queue.members.remove(0)).await;
+            let first = queue.first().await;
             if deleted {
                 queue.delete_lock_item().await;
                 // The waiter behind it now holds the lock again.
@@ -259,14 +243,9 @@ fn those_behind_a_hold_that_is_lost_stand_anew_at_the_end_of_the_queue() {
                     LossReason::Evicted { by: Some(_) }
                 ));
             } else {
-                meets(
-                    &queue.host.network,
-                    "renew hold",
-                    usize::MAX,
-                    Fault::Throttle,
-                );
+                queue.host.meets("renew hold", usize::MAX, Fault::Throttle);
                 let reason = first.lost().await.reason;
-                assert!(matches!(reason, LossReason::Unreachable { .. }), "{reason}");
+                assert_is!(reason, LossReason::Unreachable { .. });
             }
             let mut before = first.ticket();
             drop(first);
@@ -303,39 +282,7 @@ fn those_who_do_not_wait_have_the_lock_neither_before_nor_between_those_of_a_bat
             queue.refuses_those_who_do_not_wait().await;
             guard.release().await.unwrap();
         }
-        let lock = queue.host.locks.fair_lock("a").unwrap();
-        assert!(lock.try_acquire().await.unwrap().is_some());
-    });
-}
-
-/// Writes to what the lock protects, unless a larger ticket has written there. Returns whether the write was applied.
-async fn writes(lab: &Lab, ticket: Ticket) -> bool {
-    let ticket = AttributeValue::N(ticket.to_string());
-    let write = lab.engine.client().update_item().table_name("locks");
-    let write = write.key("pk", AttributeValue::S("protected".into()));
-    let write = write.key("sk", AttributeValue::S("data".into()));
-    let write = write.update_expression("SET fence = :ticket");
-    let write = write.condition_expression("attribute_not_exists(fence) OR fence <= :ticket");
-    let write = write.expression_attribute_values(":ticket", ticket);
-    write.send().await.is_ok()
-}
-
-#[test]
-fn a_write_under_the_ticket_of_an_earlier_one_of_a_batch_is_refused() {
-    virtual_time(async {
-        let mut queue = BatchQueue::with(Place::Row, [INFINITE; 3]).await;
-        queue.comes_to_the_batch().await;
-        let mut earlier = Vec::new();
-        for member in std::mem::take(&mut queue.members) {
-            let guard = granted(member).await;
-            assert!(writes(&queue.lab, guard.ticket()).await);
-            for stale in &earlier {
-                assert!(!writes(&queue.lab, *stale).await, "{earlier:?}");
-            }
-            assert!(writes(&queue.lab, guard.ticket()).await);
-            earlier.push(guard.ticket());
-            guard.release().await.unwrap();
-        }
+        assert!(queue.host.try_acquire().await.is_some());
     });
 }
 
@@ -363,19 +310,14 @@ fn an_observer_that_panics_ends_its_own_call_and_no_other_of_its_batch() {
             BatchQueue::gathers_observed(3, |who, _| assert_ne!(who, 1, "the caller's own"));
         let mut queue = gathering.await.comes().await;
         let ended = (&mut queue.members[1]).await.unwrap();
-        assert!(
-            matches!(ended, Err(Error::ShutDown(Closed::ObserverPanicked))),
-            "{ended:?}"
-        );
+        assert_is!(ended, Err(Error::ShutDown(Closed::ObserverPanicked)));
         queue.turns(&[1]).await;
     });
 }
 
 #[test]
 fn the_holder_that_others_are_told_of_has_the_ticket_that_it_has() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (other, host, far) = (lab.host(), lab.host(), lab.host());
+    in_lab(async |lab, [other, host, far]| {
         let before = acquire(&other).await;
         let [zero, first] = [INFINITE; 2].map(|wait| call(&host, wait));
         let second = call(&host, RecordWait::Timeout(20 * SECOND));
@@ -383,14 +325,11 @@ fn the_holder_that_others_are_told_of_has_the_ticket_that_it_has() {
         before.release().await.unwrap();
         granted(zero).await.release().await.unwrap();
         let first = granted(first).await;
-        let lock = far.locks.fair_lock("a").unwrap();
-        let refused = lock.acquire(RecordWait::Timeout(2 * SECOND)).await;
+        let refused = far.lock().acquire(RecordWait::Timeout(2 * SECOND)).await;
         let of_its_own = second.await.unwrap();
         for refused in [refused, of_its_own] {
-            let Err(Error::NotGranted { holder, .. }) = refused else {
-                panic!("{refused:?}")
-            };
-            assert_eq!(holder.unwrap().ticket, first.ticket());
+            let holder = holder_told(refused);
+            assert_eq!(holder.ticket, first.ticket());
         }
     });
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use fairlock::blocking::LockClient;
 use fairlock::{Error, LossReason, RecordWait};
-use fairlock_testkit::blocking;
-use fairlock_testkit::lab::cut_off;
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::{MS, cut_off};
 
-use super::{LONG, MS, Table, answers, lock};
+use super::{LONG, Table, answers, lock, on_table};
 
 /// A client that soon learns what became of its holds.
 fn renews_often(table: &Table) -> LockClient {
@@ -18,8 +18,7 @@ fn renews_often(table: &Table) -> LockClient {
 
 #[test]
 fn a_lease_is_renewed_for_as_long_as_the_program_computes() {
-    blocking(|| {
-        let table = Table::new();
+    on_table(|table, []| {
         let (locks, network) = table.host_with(|builder| {
             let builder = builder.lease_duration(2_000 * MS);
             let builder = builder.heartbeat_interval(200 * MS);
@@ -39,9 +38,8 @@ fn a_lease_is_renewed_for_as_long_as_the_program_computes() {
 
 #[test]
 fn a_loss_is_told_by_the_check_by_the_wait_and_by_the_release() {
-    blocking(|| {
-        let table = Table::new();
-        let (locks, ops) = (renews_often(&table), table.client());
+    on_table(|table, []| {
+        let (locks, ops) = (renews_often(table), table.client());
         let guard = lock(&locks).acquire(RecordWait::NoWait).unwrap();
         assert_eq!(guard.wait_lost(MS).unwrap(), None);
         let seen = lock(&ops).inspect().unwrap().holder.unwrap();
@@ -62,8 +60,7 @@ fn a_loss_is_told_by_the_check_by_the_wait_and_by_the_release() {
 
 #[test]
 fn a_loss_is_told_at_the_local_deadline_when_nothing_is_answered() {
-    blocking(|| {
-        let table = Table::new();
+    on_table(|table, []| {
         let (locks, network) = table.host_with(|builder| {
             let builder = builder.lease_duration(2_000 * MS);
             builder.request_timeout(400 * MS)
@@ -82,36 +79,15 @@ fn a_loss_is_told_at_the_local_deadline_when_nothing_is_answered() {
 
 #[test]
 fn work_that_lost_its_lock_has_no_outcome() {
-    blocking(|| {
-        let table = Table::new();
-        let (locks, ops) = (renews_often(&table), table.client());
+    on_table(|table, []| {
+        let (locks, ops) = (renews_often(table), table.client());
         let ran = lock(&locks).run(RecordWait::NoWait, |guard| {
             let seen = lock(&ops).inspect().unwrap().holder.unwrap();
             let breaks = ops.as_async().break_hold("a", &seen, "");
             ops.block_on(breaks).unwrap().unwrap();
             guard.wait_lost(LONG).unwrap().is_some()
         });
-        assert!(matches!(ran, Err(Error::Lost { .. })), "{ran:?}");
+        assert_is!(ran, Err(Error::Lost { .. }));
         assert!(table.is_free());
-    });
-}
-
-#[test]
-fn one_of_several_locks_that_is_lost_is_named() {
-    blocking(|| {
-        let table = Table::new();
-        let (locks, ops) = (renews_often(&table), table.client());
-        let both = locks.multi_lock(["a", "b"]).unwrap();
-        let both = both.acquire(RecordWait::NoWait).unwrap();
-        let seen = ops.fair_lock("b").unwrap().inspect().unwrap();
-        let breaks = ops
-            .as_async()
-            .break_hold("b", seen.holder.as_ref().unwrap(), "");
-        ops.block_on(breaks).unwrap().unwrap();
-        let lost = locks.block_on(both.guards()[1].lost()).unwrap();
-        assert_eq!(both.check(), Err(lost.clone()));
-        assert_eq!(lost.lock, "b");
-        assert!(both.release().is_err());
-        assert!(table.is_free(), "the other one is released all the same");
     });
 }

@@ -1,21 +1,17 @@
 //! Where a call may block, and where it is refused: nothing blocks a task, and nothing panics.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "callers' tasks, not the client's"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::task::{Context, Poll, Waker};
 
 use fairlock::blocking::{FairLock, LockClient, LockGuard};
-use fairlock::embedded::{Fault, Gate, When};
-use fairlock::{Error, HeldLocks, RecordWait};
-use fairlock_testkit::invalid::is_invalid;
-use fairlock_testkit::verbs::meets;
-use fairlock_testkit::{blocking, real_time};
+use fairlock::embedded::When;
+use fairlock::{Error, HeldLocks, Invalid, RecordWait};
+use fairlock_testkit::verbs::held;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{LocalSet, block_in_place, coop, spawn_blocking};
 
-use super::{LONG, MS, Table, lock};
+use super::{LONG, lock, on_table};
+use fairlock_testkit::lab::MS;
 
 /// Runtimes of each kind, with timers.
 fn runtimes() -> [Runtime; 2] {
@@ -24,9 +20,13 @@ fn runtimes() -> [Runtime; 2] {
     kinds.map(|mut kind| kind.enable_all().build().unwrap())
 }
 
+/// Whether a call was refused, with words that say what to do.
 fn is_refused<T>(called: Result<T, Error>) -> bool {
-    let refused = |error: Error| is_invalid(&error, "a blocking call stops the tasks");
-    called.is_err_and(refused)
+    let refused = called.err();
+    let told = refused.as_ref().map_or(String::new(), Error::to_string);
+    matches!(refused, Some(Error::Invalid(Invalid::BlockingInAsync)))
+        && told.contains("await")
+        && told.contains("spawn_blocking")
 }
 
 /// What each blocking call of the module returns here: whether it is refused.
@@ -66,8 +66,7 @@ fn all_calls(locks: &LockClient, mut guard: LockGuard) -> Vec<bool> {
 
 #[test]
 fn a_call_in_async_code_is_refused_sends_nothing_and_a_release_goes_on_in_the_background() {
-    blocking(|| {
-        let table = Table::new();
+    on_table(|table, []| {
         for runtime in runtimes() {
             let (locks, network) = table.host();
             let guard = lock(&locks).acquire(RecordWait::NoWait).unwrap();
@@ -86,24 +85,8 @@ fn a_call_in_async_code_is_refused_sends_nothing_and_a_release_goes_on_in_the_ba
 }
 
 #[test]
-fn the_refusal_says_what_to_do() {
-    blocking(|| {
-        let table = Table::new();
-        let locks = table.client();
-        let refused = real_time(async { locks.block_on(async {}).unwrap_err() });
-        let told = refused.to_string();
-        assert!(
-            told.contains("await") && told.contains("spawn_blocking"),
-            "{told}"
-        );
-    });
-}
-
-#[test]
 fn every_future_that_tokio_polls_is_recognised_and_loses_none_of_its_steps() {
-    blocking(|| {
-        let table = Table::new();
-        let locks = table.client();
+    on_table(|_, [locks]| {
         let is_refused = || is_refused(locks.block_on(async {}));
         for runtime in runtimes() {
             runtime.block_on(async {
@@ -131,8 +114,7 @@ fn every_future_that_tokio_polls_is_recognised_and_loses_none_of_its_steps() {
 
 #[test]
 fn threads_for_blocking_work_may_block() {
-    blocking(|| {
-        let table = Table::new();
+    on_table(|table, []| {
         let turn = |locks: &LockClient| lock(locks).acquire(RecordWait::NoWait)?.release();
         for runtime in runtimes() {
             let locks = table.client();
@@ -153,9 +135,7 @@ fn threads_for_blocking_work_may_block() {
 
 #[test]
 fn an_observer_runs_in_the_clients_thread_where_nothing_may_block() {
-    blocking(|| {
-        let table = Table::new();
-        let (one, two) = (table.client(), table.client());
+    on_table(|_, [one, two]| {
         let guard = lock(&one).acquire(RecordWait::NoWait).unwrap();
         let (tell, told) = std::sync::mpsc::channel();
         let calls = two.clone();
@@ -173,8 +153,7 @@ fn an_observer_runs_in_the_clients_thread_where_nothing_may_block() {
 
 #[test]
 fn a_client_is_made_in_async_code_and_used_in_threads_for_blocking_work() {
-    blocking(|| {
-        let table = Table::new();
+    on_table(|table, []| {
         for runtime in runtimes() {
             runtime.block_on(async {
                 let refused = LockClient::new(table.builder().lease_duration(MS));
@@ -189,17 +168,10 @@ fn a_client_is_made_in_async_code_and_used_in_threads_for_blocking_work() {
 
 #[test]
 fn handles_that_are_dropped_in_async_code_wait_for_nothing_and_their_locks_are_released() {
-    blocking(|| {
-        let table = Table::new();
+    on_table(|table, []| {
         for runtime in runtimes() {
             let (locks, network) = table.host();
-            let gate = Gate::closed();
-            meets(
-                &network,
-                "release",
-                1,
-                Fault::Hold(When::Before, gate.clone()),
-            );
+            let gate = held(&network, "release", 1, When::Before);
             let guard = lock(&locks).acquire(RecordWait::NoWait).unwrap();
             let other: FairLock = lock(&locks);
             runtime.block_on(async {

@@ -1,22 +1,20 @@
 //! The end of a client: no thread and no lock is left behind, whichever handle goes last and wherever it goes.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a caller's task, not the client's"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 
 use fairlock::blocking::{LockClient, LockGuard};
-use fairlock::embedded::{Exchange, Fault, Gate, Network, When};
+use fairlock::embedded::{Exchange, Network, When};
 use fairlock::{Closed, Error, HeldLocks, LossReason, RecordWait};
-use fairlock_testkit::verbs::meets;
-use fairlock_testkit::{blocking, real_time};
+use fairlock_testkit::assert_is;
+use fairlock_testkit::real_time;
+use fairlock_testkit::verbs::held;
 use tokio::sync::oneshot;
 
-use super::{LONG, Table, lock};
+use super::{LONG, Table, lock, on_table};
 
 /// Tells when the thread that it is in ends.
 struct Leaves(Sender<()>);
@@ -56,8 +54,7 @@ fn used(table: &Table) -> (LockClient, Receiver<()>, Network) {
 
 #[test]
 fn the_thread_ends_with_the_last_handle_whichever_it_is() {
-    blocking(|| {
-        let table = Table::new();
+    on_table(|table, []| {
         let lasts: [fn(LockClient) -> Box<dyn std::any::Any>; 6] = [
             |locks| Box::new(locks.clone()),
             |locks| Box::new(lock(&locks)),
@@ -70,7 +67,7 @@ fn the_thread_ends_with_the_last_handle_whichever_it_is() {
             },
         ];
         for last in lasts {
-            let (locks, ended, _) = used(&table);
+            let (locks, ended, _) = used(table);
             let last = last(locks);
             assert_eq!(ended.try_recv(), Err(TryRecvError::Empty));
             // It waits for the thread.
@@ -83,16 +80,9 @@ fn the_thread_ends_with_the_last_handle_whichever_it_is() {
 
 #[test]
 fn the_last_handle_waits_for_the_release_of_a_guard_that_was_dropped() {
-    blocking(|| {
-        let table = Table::new();
-        let (locks, _ended, network) = used(&table);
-        let gate = Gate::closed();
-        meets(
-            &network,
-            "release",
-            1,
-            Fault::Hold(When::Before, gate.clone()),
-        );
+    on_table(|table, []| {
+        let (locks, _ended, network) = used(table);
+        let gate = held(&network, "release", 1, When::Before);
         let guard = lock(&locks).acquire(RecordWait::NoWait).unwrap();
         let (tell, told) = channel();
         let dropping = thread::spawn(move || {
@@ -112,9 +102,8 @@ fn the_last_handle_waits_for_the_release_of_a_guard_that_was_dropped() {
 
 #[test]
 fn a_thread_whose_last_handle_is_dropped_in_async_code_ends_by_itself() {
-    blocking(|| {
-        let table = Table::new();
-        let (locks, ended, _) = used(&table);
+    on_table(|table, []| {
+        let (locks, ended, _) = used(table);
         let guard = lock(&locks).acquire(RecordWait::NoWait).unwrap();
         real_time(async move { drop((guard, locks)) });
         ended.recv_timeout(LONG).unwrap();
@@ -124,9 +113,8 @@ fn a_thread_whose_last_handle_is_dropped_in_async_code_ends_by_itself() {
 
 #[test]
 fn a_thread_whose_last_handle_is_dropped_in_itself_ends_too() {
-    blocking(|| {
-        let table = Table::new();
-        let (locks, ended, _) = used(&table);
+    on_table(|table, []| {
+        let (locks, ended, _) = used(table);
         let guard = lock(&locks).acquire(RecordWait::NoWait).unwrap();
         let (go, goes) = oneshot::channel::<()>();
         let last = locks.clone();
@@ -146,26 +134,8 @@ fn a_thread_whose_last_handle_is_dropped_in_itself_ends_too() {
 }
 
 #[test]
-fn a_handle_that_is_forgotten_keeps_the_thread() {
-    blocking(|| {
-        let table = Table::new();
-        let (locks, ended, _) = used(&table);
-        let kept = locks.clone();
-        drop(locks);
-        assert_eq!(ended.try_recv(), Err(TryRecvError::Empty));
-        drop(kept);
-        assert_eq!(ended.try_recv(), Ok(()));
-        assert_eq!(
-            ended.recv_timeout(LONG),
-            Err(RecvTimeoutError::Disconnected)
-        );
-    });
-}
-
-#[test]
 fn a_program_that_returns_early_or_panics_leaves_no_lock_held() {
-    blocking(|| {
-        let table = Table::new();
+    on_table(|table, []| {
         let fails = |locks: LockClient| -> Result<(), Error> {
             let _guard = lock(&locks).acquire(RecordWait::NoWait)?;
             locks.fair_lock("").map(drop)
@@ -184,9 +154,7 @@ fn a_program_that_returns_early_or_panics_leaves_no_lock_held() {
 
 #[test]
 fn a_shutdown_ends_the_waits_of_other_threads_and_keeps_or_releases() {
-    blocking(|| {
-        let table = Table::new();
-        let (one, two) = (table.client(), table.client());
+    on_table(|table, [one, two]| {
         let guard = lock(&one).acquire(RecordWait::NoWait).unwrap();
         let waits = lock(&two);
         let waiting = thread::spawn(move || waits.acquire(RecordWait::Infinite).map(drop));
@@ -213,16 +181,14 @@ fn a_shutdown_ends_the_waits_of_other_threads_and_keeps_or_releases() {
 
 #[test]
 fn the_async_client_of_a_blocking_one_is_shut_down_with_its_last_handle() {
-    blocking(|| {
-        let table = Table::new();
-        let locks = table.client();
+    on_table(|table, [locks]| {
         let lock = locks.as_async().fair_lock("a").unwrap();
         let guard = locks.block_on(lock.acquire(RecordWait::NoWait));
         let guard = guard.unwrap().unwrap();
         drop(locks);
         assert!(!guard.is_held());
         let refused = real_time(async move { lock.try_acquire().await.map(drop) });
-        assert!(matches!(refused, Err(Error::ShutDown(_))), "{refused:?}");
+        assert_is!(refused, Err(Error::ShutDown(_)));
         assert!(table.is_free());
     });
 }

@@ -1,8 +1,4 @@
 //! The locks for programs without a runtime: real threads, which block, on an engine in this process.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 mod background;
 mod contexts;
@@ -15,14 +11,23 @@ use std::time::Duration;
 use fairlock::LockClientBuilder;
 use fairlock::blocking::{FairLock, LockClient, LockGuard};
 use fairlock::embedded::{Engine, Exchange, Network};
+use fairlock_testkit::blocking;
 use fairlock_testkit::verbs::verb;
 
-const MS: Duration = Duration::from_millis(1);
 /// Longer than anything takes. A test that waits so long has failed.
 const LONG: Duration = Duration::from_secs(120);
 
 /// An engine in memory with the table of some blocking clients.
 struct Table(Engine);
+
+/// Runs a test on real threads, with a table and as many clients of it as it names.
+fn on_table<const N: usize>(test: impl FnOnce(&Table, [LockClient; N])) {
+    blocking(|| {
+        let table = Table::new();
+        let clients = [(); N].map(|()| table.client());
+        test(&table, clients);
+    });
+}
 
 impl Table {
     fn new() -> Table {

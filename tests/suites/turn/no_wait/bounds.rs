@@ -6,32 +6,31 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairlock::embedded::{Fault, When};
 use fairlock::{Error, RecordWait};
-use fairlock_testkit::lab::{Lab, acquire, cut_off};
-use fairlock_testkit::verbs::{meets, verb};
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::{MS, SECOND, acquire, cut_off, in_lab};
+use fairlock_testkit::verbs::verb;
 use fairlock_testkit::virtual_time;
 use tokio::time::Instant;
 
-use super::{MS, SECOND, acquires, draw_and_die, full_of_holes};
+use super::{acquires, draw_and_die, full_of_holes};
 
 #[test]
 fn a_silent_table_ends_the_call_within_five_request_timeouts() {
     for verb in ["enter known", "enter", "evict", "read queue"] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (dead, host) = (lab.host(), lab.host());
+        in_lab(async |lab, [dead, host]| {
             let guard = acquire(&dead).await;
             lab.wait(5 * SECOND).await;
-            draw_and_die(&lab, 3).await;
+            draw_and_die(lab, 3).await;
             dead.network.set_faults(cut_off());
             lab.wait(60 * SECOND).await;
-            let lock = host.locks.fair_lock("a").unwrap();
+            let lock = host.lock();
             if verb != "enter known" {
                 lock.inspect().await.unwrap();
             }
-            meets(&host.network, verb, usize::MAX, Fault::Hang(When::Before));
+            host.meets(verb, usize::MAX, Fault::Hang(When::Before));
             let started = Instant::now();
             let refused = lock.acquire(RecordWait::NoWait).await.unwrap_err();
-            assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+            assert_is!(refused, Error::Unavailable { .. });
             assert!(started.elapsed() <= 10 * SECOND, "{:?}", started.elapsed());
             drop(guard);
         });
@@ -40,20 +39,19 @@ fn a_silent_table_ends_the_call_within_five_request_timeouts() {
 
 #[test]
 fn a_renewal_before_the_grant_that_nobody_answers_ends_the_call_within_five_request_timeouts() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         acquire(&lab.host()).await.release().await.unwrap();
         // Lets the item come close to its expiry, so that a call must extend that before any grant.
         lab.wait(5 * 86_400 * SECOND).await;
         let host = lab.host();
-        let _ = host.network.clone().script(|request| {
+        host.script(|request| {
             let is_silent = !verb(request).starts_with("enter");
             is_silent.then_some(Fault::Hang(When::Before))
         });
         let started = Instant::now();
         let refused = acquires(&host, RecordWait::NoWait).await.unwrap();
         let refused = refused.unwrap_err();
-        assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+        assert_is!(refused, Error::Unavailable { .. });
         assert!(started.elapsed() <= 10 * SECOND, "{:?}", started.elapsed());
         assert!(host.network.counts().of("UpdateItem") > 3, "it renewed");
     });
@@ -67,9 +65,7 @@ fn a_call_sends_nothing_more_when_its_last_attempt_is_answered_late() {
         ("enter", true),
         ("read queue", true),
     ] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let (dead, host) = (lab.host(), lab.host());
+        in_lab(async |lab, [dead, host]| {
             if is_dead {
                 host.locks
                     .fair_lock("b")
@@ -78,11 +74,11 @@ fn a_call_sends_nothing_more_when_its_last_attempt_is_answered_late() {
                     .await
                     .unwrap();
                 acquire(&dead).await.release().await.unwrap();
-                draw_and_die(&lab, 3).await;
+                draw_and_die(lab, 3).await;
                 lab.wait(60 * SECOND).await;
             }
             let asked = AtomicUsize::new(0);
-            let _ = host.network.clone().script(move |request| {
+            host.script(move |request| {
                 let is_it = verb(request) == what || asked.load(Ordering::SeqCst) > 0;
                 let nth = asked.fetch_add(usize::from(is_it), Ordering::SeqCst);
                 let late = Fault::Delay(When::After, 1999 * MS);
@@ -136,8 +132,7 @@ fn a_call_ends_within_five_request_timeouts_whatever_follows_a_late_answer() {
             ],
         ),
     ] {
-        virtual_time(async {
-            let lab = Lab::new().await;
+        in_lab(async |lab, []| {
             if !is_shared {
                 acquire(&lab.host()).await.release().await.unwrap();
                 // The item's expiry must be extended before any grant.
@@ -145,11 +140,11 @@ fn a_call_ends_within_five_request_timeouts_whatever_follows_a_late_answer() {
             }
             let host = lab.host();
             let plan = Mutex::new(VecDeque::from(plan));
-            let _ = host.network.clone().script(move |_| {
+            host.script(move |_| {
                 let next = plan.lock().unwrap().pop_front();
                 Some(next.unwrap_or(Fault::Hang(When::Before)))
             });
-            let lock = host.locks.fair_lock("a").unwrap();
+            let lock = host.lock();
             let started = Instant::now();
             let refused = match is_shared {
                 true => lock.try_acquire_shared().await.map(drop),
@@ -158,8 +153,8 @@ fn a_call_ends_within_five_request_timeouts_whatever_follows_a_late_answer() {
             let took = started.elapsed();
             let refused = refused.unwrap_err();
             assert!(took <= 10 * SECOND, "shared {is_shared}: {took:?}");
-            assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
-            let _ = host.network.clone().script(|_| None);
+            assert_is!(refused, Error::Unavailable { .. });
+            host.script(|_| None);
             lab.wait(3 * SECOND).await;
             assert!(lab.is_free("a").await, "shared {is_shared}");
         });
@@ -171,11 +166,11 @@ fn a_call_ends_within_five_request_timeouts_however_much_is_in_the_way() {
     virtual_time(async {
         let (_lab, host) = full_of_holes(1000).await;
         let late = Fault::Delay(When::After, 1500 * MS);
-        let _ = host.network.clone().script(move |_| Some(late.clone()));
+        host.script(move |_| Some(late.clone()));
         let started = Instant::now();
         let refused = acquires(&host, RecordWait::NoWait).await.unwrap();
         let refused = refused.unwrap_err();
-        assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+        assert_is!(refused, Error::Unavailable { .. });
         assert!(started.elapsed() <= 10 * SECOND, "{:?}", started.elapsed());
     });
 }

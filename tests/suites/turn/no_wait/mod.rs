@@ -1,9 +1,4 @@
 //! Callers that never wait are not kept out by expired entries, and do not overtake live ones.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "tasks and helpers of a test that cannot go on has failed the test"
-)]
 
 mod bounds;
 mod dates;
@@ -13,37 +8,25 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
-use fairlock::embedded::{Fault, Faults, Gate, When};
-use fairlock::{Error, LockClientBuilder, LockGuard, RecordWait, Stage};
-use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
-use fairlock_testkit::verbs::meets;
+use fairlock::embedded::{Fault, When};
+use fairlock::{Error, LockGuard, RecordWait, Stage};
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::{
+    EPOCH, Host, Lab, MS, SECOND, acquire, acquires, cut_all, cut_off, in_lab, in_slots, silent,
+    waits,
+};
 use fairlock_testkit::virtual_time;
 use futures::future::join_all;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-const SECOND: Duration = Duration::from_secs(1);
-const MS: Duration = Duration::from_millis(1);
 /// The default request time-out.
 const REQUEST: Duration = Duration::from_secs(2);
-
-fn acquires(host: &Host, wait: RecordWait) -> JoinHandle<Result<LockGuard, Error>> {
-    let lock = host.locks.fair_lock("a").unwrap();
-    tokio::spawn(async move { lock.acquire(wait).await })
-}
-
-async fn try_acquire(host: &Host) -> Option<LockGuard> {
-    let lock = host.locks.fair_lock("a").unwrap();
-    lock.try_acquire().await.unwrap()
-}
 
 /// As many as can share a fair lock, and as many as can wait in its slots behind them.
 #[test]
 fn one_call_clears_a_lock_whose_holders_and_slots_are_all_dead() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = lab.hosts_with_slots(34, 32);
-        let shared = hosts[0].locks.fair_lock("a").unwrap();
+    in_slots(32, async |lab, hosts: [Host; 34]| {
+        let shared = hosts[0].lock();
         // The first of them has the first slot. When it has gone, all of them stand beside the slots.
         let reader = async || shared.acquire_shared(RecordWait::NoWait).await.unwrap();
         let first = reader().await;
@@ -59,11 +42,9 @@ fn one_call_clears_a_lock_whose_holders_and_slots_are_all_dead() {
         let holders = state.holder.iter().chain(&state.sharers).count();
         let in_slots = state.queue.iter().filter(|it| it.stage == Stage::Successor);
         assert_eq!((holders, in_slots.count()), (64, 33));
-        for host in &hosts {
-            host.network.set_faults(cut_off());
-        }
+        cut_all(&hosts);
         lab.wait(60 * SECOND).await;
-        assert!(try_acquire(&lab.host()).await.is_some());
+        assert!(lab.host().try_acquire().await.is_some());
         drop((reading, writing));
     });
 }
@@ -72,7 +53,7 @@ fn one_call_clears_a_lock_whose_holders_and_slots_are_all_dead() {
 async fn calls_until_granted(lab: &Lab, host: &Host) -> usize {
     for call in 1..=20 {
         lab.wait(60 * SECOND).await;
-        if try_acquire(host).await.is_some() {
+        if host.try_acquire().await.is_some() {
             return call;
         }
     }
@@ -115,8 +96,7 @@ async fn full_of_the_dead(tickets: u128) -> (Lab, Host) {
 /// The same, but every second ticket has a void row: each gap between them takes a write.
 async fn full_of_holes(gaps: u128) -> (Lab, Host) {
     let (lab, host) = full_of_the_dead(2 * gaps).await;
-    let lock = host.locks.fair_lock("a").unwrap();
-    let last = lock.inspect().await.unwrap().newest_ticket.unwrap().get();
+    let last = host.inspect().await.newest_ticket.unwrap().get();
     let text = |value: String| AttributeValue::S(value);
     for gap in 0..gaps as u64 {
         let put = lab.engine.client().put_item().table_name("locks");
@@ -129,9 +109,7 @@ async fn full_of_holes(gaps: u128) -> (Lab, Host) {
 
 #[test]
 fn hundreds_who_left_the_queue_are_passed_in_one_call() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, leaving) = (lab.host(), lab.host());
+    in_lab(async |lab, [host, leaving]| {
         let guard = acquire(&host).await;
         let wait = RecordWait::Timeout(10 * SECOND);
         let left = join_all((0..320).map(|_| acquires(&leaving, wait))).await;
@@ -139,7 +117,7 @@ fn hundreds_who_left_the_queue_are_passed_in_one_call() {
         lab.wait(20 * SECOND).await;
         guard.release().await.unwrap();
         lab.wait(20 * SECOND).await;
-        assert_eq!(calls_until_granted(&lab, &host).await, 1);
+        assert_eq!(calls_until_granted(lab, &host).await, 1);
     });
 }
 
@@ -148,104 +126,56 @@ fn a_million_who_drew_and_died_are_passed_in_one_call() {
     virtual_time(async {
         let (lab, host) = full_of_the_dead(1_000_000).await;
         assert_eq!(calls_until_granted(&lab, &host).await, 1);
-        let lock = host.locks.fair_lock("a").unwrap();
+        let lock = host.lock();
         lock.sweep().await.unwrap();
         assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
     });
 }
 
 #[test]
-fn a_lock_item_full_of_the_dead_is_cleared_in_one_call_with_as_many_slots_as_there_can_be() {
-    for slots in [15, 16] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let dead = lab.host_with(|builder| builder.successor_slots(slots));
-            for _ in 0..=slots {
-                // A granted call keeps the lock: its guard is leaked.
-                let acquiring = acquires(&dead, RecordWait::Infinite);
-                tokio::spawn(async move { std::mem::forget(acquiring.await) });
-                lab.wait(SECOND).await;
-            }
-            dead.network.set_faults(cut_off());
-            lab.wait(60 * SECOND).await;
-            let host = lab.host_with(|builder| builder.successor_slots(slots));
-            assert!(try_acquire(&host).await.is_some(), "{slots} slots");
-        });
-    }
-}
-
-#[test]
 fn one_who_has_just_drawn_and_not_joined_yet_keeps_the_turn() {
     for sweeps in [false, true] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let hosts = lab.hosts_with_slots(3, 1);
+        in_slots(1, async |lab, hosts: [Host; 3]| {
             // Both have seen a `Date`.
-            let _ = try_acquire(&hosts[2]).await;
+            let _ = hosts[2].try_acquire().await;
             let guard = acquire(&hosts[0]).await;
             let successor = acquires(&hosts[1], RecordWait::Infinite);
             lab.wait(SECOND).await;
-            let gate = Gate::closed();
-            let held = Fault::Hold(When::Before, gate.clone());
-            meets(&hosts[2].network, "join", usize::MAX, held);
+            let gate = hosts[2].held("join", usize::MAX, When::Before);
             let drawer = acquires(&hosts[2], RecordWait::Infinite);
             gate.reached(1).await;
             successor.abort();
             guard.release().await.unwrap();
             lab.wait(4 * SECOND).await;
             let other = lab.host_with(|builder| builder.successor_slots(1));
-            let lock = other.locks.fair_lock("a").unwrap();
+            let lock = other.lock();
             let drawn = lock.inspect().await.unwrap().newest_ticket;
             if sweeps {
                 let swept = lock.sweep().await.unwrap();
                 assert_eq!(swept.gaps, 0);
             }
-            assert!(try_acquire(&other).await.is_none());
+            assert!(other.try_acquire().await.is_none());
             gate.open();
             let guard = drawer.await.unwrap().unwrap();
             assert_eq!(Some(guard.ticket()), drawn);
             guard.release().await.unwrap();
-            assert!(try_acquire(&other).await.is_some());
+            assert!(other.try_acquire().await.is_some());
         });
     }
 }
 
 #[test]
-fn a_process_that_died_right_after_its_first_request_keeps_nobody_out_for_long() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let dead = lab.host();
-        // No answer has told it the time, so its hold has no date.
-        let guard = acquire(&dead).await;
-        dead.network.set_faults(cut_off());
-        // Each caller is a process of its own.
-        assert!(try_acquire(&lab.host()).await.is_none());
-        lab.wait(41 * SECOND).await;
-        assert!(try_acquire(&lab.host()).await.is_none());
-        lab.wait(2 * SECOND).await;
-        assert!(try_acquire(&lab.host()).await.is_some());
-        drop(guard);
-    });
-}
-
-/// As the command does, each of whose processes asks once.
-fn reads_first(builder: LockClientBuilder) -> LockClientBuilder {
-    builder.testing(|it| it.reads_first = true)
-}
-
-#[test]
 fn a_process_that_read_first_and_died_right_after_keeps_nobody_out() {
     for (years, requests) in [(0, 2), (3, 3)] {
-        virtual_time(async {
-            let lab = Lab::new().await;
+        in_lab(async |lab, []| {
             let wall = years * 365 * 24 * 3600 * SECOND;
-            let dead = lab.host_with(|it| reads_first(it).clock(lab.clock.clone().ahead(wall)));
-            let lock = dead.locks.fair_lock("a").unwrap();
+            let dead = lab.host_with(|builder| builder.clock(lab.clock.clone().ahead(wall)));
+            let lock = dead.lock().read_first();
             let guard = lock.try_acquire().await.unwrap().unwrap();
             assert_eq!(dead.network.counts().requests(), requests);
             dead.network.set_faults(cut_off());
             lab.wait(42 * SECOND).await;
-            assert!(try_acquire(&lab.host()).await.is_some());
+            assert!(lab.host().try_acquire().await.is_some());
             drop(guard);
         });
     }
@@ -254,11 +184,8 @@ fn a_process_that_read_first_and_died_right_after_keeps_nobody_out() {
 /// One read more, for all locks together: after it the client knows the time.
 #[test]
 fn a_process_that_takes_permits_or_several_locks_may_read_first_too() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let reader = || lab.host_with(reads_first);
-        let holders = [reader(), reader(), lab.host()];
-        let permits = holders[0].locks.semaphore("s", 3).unwrap();
+    in_lab(async |lab, holders: [Host; 3]| {
+        let permits = holders[0].locks.semaphore("s", 3).unwrap().read_first();
         let permit = permits.try_acquire_many(2).await.unwrap().unwrap();
         let locks = holders[1].locks.multi_lock(["a", "b"]).unwrap();
         let several = locks.try_acquire().await.unwrap().unwrap();
@@ -269,9 +196,7 @@ fn a_process_that_takes_permits_or_several_locks_may_read_first_too() {
             .map(|host| host.network.counts().requests());
         assert_eq!(requests[0], requests[2] + 1);
         assert_eq!(requests[1], 3);
-        holders
-            .iter()
-            .for_each(|host| host.network.set_faults(cut_off()));
+        cut_all(&holders);
         lab.wait(42 * SECOND).await;
         let locks = lab.host().locks;
         assert!(
@@ -298,10 +223,8 @@ fn a_process_that_takes_permits_or_several_locks_may_read_first_too() {
 
 #[test]
 fn a_process_reads_first_only_until_it_knows_the_time_and_no_longer_than_its_call_has() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host_with(reads_first);
-        let lock = host.locks.fair_lock("a").unwrap();
+    in_lab(async |lab, [host]| {
+        let lock = host.lock().read_first();
         lock.try_acquire()
             .await
             .unwrap()
@@ -318,19 +241,16 @@ fn a_process_reads_first_only_until_it_knows_the_time_and_no_longer_than_its_cal
             .await
             .unwrap();
         assert_eq!(host.network.counts().requests() - before, 2);
-        let nowhere = lab.host_with(reads_first);
-        nowhere.network.set_faults(Faults {
-            hangs_before: 1.0,
-            ..Faults::default()
-        });
-        let lock = nowhere.locks.fair_lock("a").unwrap();
+        let nowhere = lab.host();
+        nowhere.network.set_faults(silent());
+        let lock = nowhere.lock().read_first();
         for (wait, most) in [
             (RecordWait::NoWait, (1 + 5) * REQUEST),
             (RecordWait::Timeout(SECOND), SECOND + REQUEST),
         ] {
             let started = Instant::now();
             let ended = lock.acquire(wait).await.map(drop).unwrap_err();
-            assert!(matches!(ended, Error::Unavailable { .. }), "{ended}");
+            assert_is!(ended, Error::Unavailable { .. });
             let took = started.elapsed();
             assert!(took <= most + SECOND / 10, "{wait:?}: {took:?}");
         }
@@ -342,8 +262,7 @@ async fn fresh_readers(lab: &Lab, readers: usize) -> Vec<(Host, LockGuard)> {
     let mut sharing = Vec::new();
     for _ in 0..readers {
         let host = lab.host();
-        let lock = host.locks.fair_lock("a").unwrap();
-        let guard = lock.try_acquire_shared().await.unwrap().unwrap();
+        let guard = host.lock().try_acquire_shared().await.unwrap().unwrap();
         sharing.push((host, guard));
     }
     sharing
@@ -351,13 +270,12 @@ async fn fresh_readers(lab: &Lab, readers: usize) -> Vec<(Host, LockGuard)> {
 
 #[test]
 fn a_refused_call_writes_one_date_more_at_the_most_however_many_holders_have_none() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let _sharing = fresh_readers(&lab, 50).await;
+    in_lab(async |lab, []| {
+        let _sharing = fresh_readers(lab, 50).await;
         let mut updates = Vec::new();
         for _ in 0..6 {
             let late = lab.host();
-            assert!(try_acquire(&late).await.is_none());
+            assert!(late.try_acquire().await.is_none());
             assert_eq!(
                 late.network.counts().requests(),
                 late.network.counts().of("UpdateItem")
@@ -369,18 +287,26 @@ fn a_refused_call_writes_one_date_more_at_the_most_however_many_holders_have_non
     });
 }
 
+/// Of a writer, or of readers: no answer has told them the time, so their holds have no date.
 #[test]
-fn readers_that_died_right_after_their_first_requests_keep_nobody_out_for_long() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let sharing = fresh_readers(&lab, 12).await;
-        for (host, _) in &sharing {
-            host.network.set_faults(cut_off());
-        }
-        assert!(try_acquire(&lab.host()).await.is_none());
-        lab.wait(43 * SECOND).await;
-        assert!(try_acquire(&lab.host()).await.is_some());
-    });
+fn processes_that_died_right_after_their_first_requests_keep_nobody_out_for_long() {
+    for readers in [0, 12] {
+        in_lab(async |lab, []| {
+            let mut dead = fresh_readers(lab, readers).await;
+            if readers == 0 {
+                let writer = lab.host();
+                let guard = acquire(&writer).await;
+                dead.push((writer, guard));
+            }
+            cut_all(dead.iter().map(|(host, _)| host));
+            // Each caller is a process of its own.
+            assert!(lab.host().try_acquire().await.is_none());
+            lab.wait(41 * SECOND).await;
+            assert!(lab.host().try_acquire().await.is_none(), "{readers}");
+            lab.wait(2 * SECOND).await;
+            assert!(lab.host().try_acquire().await.is_some(), "{readers}");
+        });
+    }
 }
 
 #[test]
@@ -388,7 +314,7 @@ fn a_call_that_is_dropped_sends_nothing_more_but_what_cleans_up() {
     virtual_time(async {
         let (lab, host) = full_of_holes(1000).await;
         let late = Fault::Delay(When::After, SECOND / 2);
-        let _ = host.network.clone().script(move |_| Some(late.clone()));
+        host.script(move |_| Some(late.clone()));
         let call = acquires(&host, RecordWait::NoWait);
         lab.wait(3 * SECOND).await;
         call.abort();
@@ -404,7 +330,7 @@ fn cleaning_that_is_refused_keeps_nobody_out() {
     virtual_time(async {
         let (lab, host) = full_of_the_dead(300).await;
         let refused = Fault::Refuse("AccessDeniedException");
-        meets(&host.network, "clean", usize::MAX, refused);
+        host.meets("clean", usize::MAX, refused);
         let calls = calls_until_granted(&lab, &host).await;
         assert!(calls <= 3, "{calls}");
     });
@@ -412,28 +338,23 @@ fn cleaning_that_is_refused_keeps_nobody_out() {
 
 #[test]
 fn a_refusal_whose_answer_is_cut_short_is_asked_for_again() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b, c) = (lab.host(), lab.host(), lab.host());
+    in_lab(async |_, [a, b, c]| {
         let guard = acquire(&a).await;
         for verb in ["enter known", "enter"] {
-            let met = meets(&b.network, verb, 1, Fault::CutShort);
-            assert!(try_acquire(&b).await.is_none());
+            let met = b.meets(verb, 1, Fault::CutShort);
+            assert!(b.try_acquire().await.is_none());
             assert_eq!(met.load(Ordering::SeqCst), 1, "{verb}");
         }
         for verb in ["enter known", "enter", "read lock"] {
-            let met = meets(&c.network, verb, 1, Fault::CutShort);
+            let met = c.meets(verb, 1, Fault::CutShort);
             let waiting = acquires(&c, RecordWait::Timeout(5 * SECOND));
             let refused = waiting.await.unwrap().unwrap_err();
-            assert!(matches!(refused, Error::NotGranted { .. }), "{refused}");
+            assert_is!(refused, Error::NotGranted { .. });
             assert_eq!(met.load(Ordering::SeqCst), 1, "{verb}");
         }
         guard.release().await.unwrap();
     });
 }
-
-// ---------------------------------------------------------------------------------------------------------------
-// In the doorway of a free lock with open tickets, for callers that wait
 
 /// A free lock with two open tickets whose waiters have left: no caller is on the way to it.
 async fn left_behind(lab: &Lab) {
@@ -454,9 +375,8 @@ async fn left_behind(lab: &Lab) {
 #[test]
 fn a_free_lock_whose_queue_has_left_is_entered_at_once_whatever_the_bounds_of_polls() {
     for shortest in [20 * MS, 5 * SECOND] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            left_behind(&lab).await;
+        in_lab(async |lab, []| {
+            left_behind(lab).await;
             let host = lab.host_with(|builder| {
                 builder
                     .successor_slots(1)
@@ -473,10 +393,9 @@ fn a_free_lock_whose_queue_has_left_is_entered_at_once_whatever_the_bounds_of_po
 #[test]
 fn one_who_died_on_the_way_to_a_free_lock_costs_the_join_timeout() {
     for shortest in [20 * MS, 5 * SECOND] {
-        virtual_time(async {
-            let lab = Lab::new().await;
+        in_lab(async |lab, []| {
             acquire(&lab.host()).await.release().await.unwrap();
-            draw_and_die(&lab, 1).await;
+            draw_and_die(lab, 1).await;
             let host = lab.host_with(|builder| {
                 builder.testing(|it| it.poll_interval = Some((shortest, 10 * SECOND)))
             });
@@ -491,12 +410,11 @@ fn one_who_died_on_the_way_to_a_free_lock_costs_the_join_timeout() {
 
 #[test]
 fn a_caller_that_gives_up_at_the_door_draws_no_ticket() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         acquire(&lab.host()).await.release().await.unwrap();
-        draw_and_die(&lab, 1).await;
+        draw_and_die(lab, 1).await;
         let host = lab.host();
-        let drawn = meets(&host.network, "draw", usize::MAX, Fault::Lose(When::Before));
+        let drawn = host.meets("draw", usize::MAX, Fault::Lose(When::Before));
         for timeout in [10, 30, 50, 100, 130] {
             let wait = RecordWait::Timeout(timeout * MS);
             assert!(acquires(&host, wait).await.unwrap().is_err());
@@ -508,37 +426,32 @@ fn a_caller_that_gives_up_at_the_door_draws_no_ticket() {
 
 #[test]
 fn a_table_that_falls_silent_at_the_door_is_told_also_when_only_reads_are_lost() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         acquire(&lab.host()).await.release().await.unwrap();
-        draw_and_die(&lab, 1).await;
+        draw_and_die(lab, 1).await;
         let host = lab.host();
-        let _ = host.network.clone().script(|request| {
+        host.script(|request| {
             let is_read = ["GetItem", "Query"].contains(&request.operation());
             is_read.then_some(Fault::Hang(When::Before))
         });
         let wait = RecordWait::Timeout(20 * SECOND);
         let refused = acquires(&host, wait).await.unwrap();
-        assert!(
-            matches!(refused, Err(Error::Unavailable { .. })),
-            "{refused:?}"
-        );
+        assert_is!(refused, Err(Error::Unavailable { .. }));
     });
 }
 
 #[test]
 fn a_late_duplicate_of_a_renewal_does_not_make_a_living_holder_look_dead() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let [holder, other] =
             [(); 2].map(|()| lab.host_with(|builder| builder.lease_duration(6 * SECOND)));
         let guard = acquire(&holder).await;
         let after = 41 * SECOND;
-        meets(&holder.network, "renew hold", 1, Fault::Duplicate { after });
+        holder.meets("renew hold", 1, Fault::Duplicate { after });
         // Until just after the duplicate, and before the next renewal.
         for _ in 0..200 {
             lab.wait(SECOND / 4).await;
-            assert!(try_acquire(&other).await.is_none());
+            assert!(other.try_acquire().await.is_none());
             assert!(guard.is_held());
         }
     });
@@ -546,16 +459,14 @@ fn a_late_duplicate_of_a_renewal_does_not_make_a_living_holder_look_dead() {
 
 #[test]
 fn a_late_duplicate_of_a_draw_does_not_make_a_ticket_overdue_that_was_drawn_since() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = lab.hosts_with_slots(4, 1);
+    in_slots(1, async |lab, hosts: [Host; 4]| {
         let [first, successor, drawer, other] = &hosts[..] else {
             unreachable!("four hosts")
         };
         let after = 41 * SECOND;
-        meets(&drawer.network, "draw", 1, Fault::Duplicate { after });
+        drawer.meets("draw", 1, Fault::Duplicate { after });
         let guard = acquire(first).await;
-        let [next, last] = [waits(&lab, successor).await, waits(&lab, drawer).await];
+        let [next, last] = [waits(lab, successor).await, waits(lab, drawer).await];
         guard.release().await.unwrap();
         next.await.unwrap().release().await.unwrap();
         last.await.unwrap().release().await.unwrap();
@@ -563,19 +474,13 @@ fn a_late_duplicate_of_a_draw_does_not_make_a_ticket_overdue_that_was_drawn_sinc
         // Just before the duplicate arrives, another client draws. Its row is under way when the lock becomes free.
         lab.wait(37 * SECOND).await;
         let guard = acquire(first).await;
-        let next = waits(&lab, successor).await;
-        let gate = Gate::closed();
-        meets(
-            &drawer.network,
-            "join",
-            100,
-            Fault::Hold(When::Before, gate.clone()),
-        );
-        let drawn = waits(&lab, drawer).await;
+        let next = waits(lab, successor).await;
+        let gate = drawer.held("join", 100, When::Before);
+        let drawn = waits(lab, drawer).await;
         lab.wait(3 * SECOND / 2).await;
         guard.release().await.unwrap();
         next.await.unwrap().release().await.unwrap();
-        assert!(try_acquire(other).await.is_none());
+        assert!(other.try_acquire().await.is_none());
         gate.open();
         drawn.await.unwrap().release().await.unwrap();
     });
@@ -583,18 +488,17 @@ fn a_late_duplicate_of_a_draw_does_not_make_a_ticket_overdue_that_was_drawn_sinc
 
 #[test]
 fn a_hold_goes_on_without_a_date_though_a_later_one_stands_there() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let [holder, other] =
             [(); 2].map(|()| lab.host_with(|builder| builder.lease_duration(6 * SECOND)));
         let guard = acquire(&holder).await;
         lab.settle().await;
         let later = number((EPOCH + 3600 * SECOND).as_millis());
-        let date = on_the_lock_item(&lab, "SET slots[0].renewed_at = :later")
+        let date = on_the_lock_item(lab, "SET slots[0].renewed_at = :later")
             .expression_attribute_values(":later", later);
         date.send().await.unwrap();
         lab.wait(60 * SECOND).await;
         assert!(guard.is_held());
-        assert!(try_acquire(&other).await.is_none());
+        assert!(other.try_acquire().await.is_none());
     });
 }

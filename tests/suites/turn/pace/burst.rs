@@ -1,19 +1,14 @@
 //! Processes that all start at once, each for one turn, while requests are slow at first: connections are opened, credentials are fetched,
 //! and machines are busy.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::time::Duration;
 
 use fairlock::RecordWait;
-use fairlock::embedded::{Faults, Latency};
 use futures::future::{join, join_all};
 use tokio::time::Instant;
 
 use super::contest::{RTT, distant};
-use fairlock_testkit::lab::{Host, Lab, acquire};
+use fairlock_testkit::lab::{Host, Lab, acquire, away};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Burst {
@@ -41,10 +36,7 @@ impl Burst {
         let began = Instant::now();
         let speed = |round_trip| {
             for host in &hosts {
-                host.network.set_faults(Faults {
-                    round_trip: Latency::Constant(round_trip),
-                    ..Faults::default()
-                });
+                host.network.set_faults(away(round_trip));
             }
         };
         speed(self.slow);
@@ -104,8 +96,7 @@ impl Behind {
 
 /// Takes a turn. Returns when it began, and when it ended.
 async fn turn(lab: &Lab, host: &Host, hold: Duration) -> (Instant, Instant) {
-    let lock = host.locks.fair_lock("a").unwrap();
-    let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
+    let guard = host.lock().acquire(RecordWait::Infinite).await.unwrap();
     let granted = Instant::now();
     lab.wait(hold).await;
     let released = Instant::now();

@@ -1,18 +1,13 @@
 //! Processes that take turns at one lock over a network of constant latency, timed in virtual time.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::sync::Mutex;
 use std::time::Duration;
 
-use fairlock::embedded::{Faults, Latency};
 use fairlock::{LockClientBuilder, RecordWait};
 use futures::future::{join, join_all};
 use tokio::time::Instant;
 
-use fairlock_testkit::lab::{Host, Lab};
+use fairlock_testkit::lab::{Host, Lab, away};
 
 /// The time of one round trip.
 pub(crate) const RTT: Duration = Duration::from_millis(10);
@@ -73,7 +68,7 @@ impl Contest {
     }
 
     async fn work(&self, lab: &Lab, host: &Host, log: &Mutex<Vec<Turn>>) {
-        let lock = host.locks.fair_lock("a").unwrap();
+        let lock = host.lock();
         let mut so_far = 0;
         while so_far + self.workers <= self.turns {
             let asked = Instant::now();
@@ -105,10 +100,7 @@ pub(crate) fn distant_with(
     build: impl FnOnce(LockClientBuilder) -> LockClientBuilder,
 ) -> Host {
     let host = lab.host_with(build);
-    host.network.set_faults(Faults {
-        round_trip: Latency::Constant(RTT),
-        ..Faults::default()
-    });
+    host.network.set_faults(away(RTT));
     host
 }
 

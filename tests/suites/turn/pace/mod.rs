@@ -1,9 +1,5 @@
 //! How fast a lock is handed off and what that costs, in round trips and requests. Virtual time makes the figures exact, and the same on
 //! every machine.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 mod burst;
 pub(crate) mod contest;
@@ -21,12 +17,10 @@ use crowd::Crowd;
 use fairlock::RecordWait;
 use fairlock::embedded::{Fault, Faults, Latency, When};
 use fairlock_testkit::effort::{sampled, sized};
-use fairlock_testkit::lab::{Lab, acquire, cut_off, waits};
+use fairlock_testkit::lab::{Lab, SECOND, acquire, cut_off, in_lab, waits};
 use fairlock_testkit::queue::{QueueSetup, Toll};
 use fairlock_testkit::virtual_time;
 use tokio::time::Instant;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// Workers in a process each.
 fn contest(workers: usize, turns: usize, holds: &'static [u64]) -> Course {
@@ -58,9 +52,8 @@ fn at_most(what: &str, measured: f64, bound: f64) {
 
 #[test]
 fn an_uncontended_acquire_takes_one_round_trip() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = distant(&lab);
+    in_lab(async |lab, []| {
+        let host = distant(lab);
         // If the lock did not exist, a client that does not know the time would need one more round trip to create it.
         acquire(&lab.host()).await.release().await.unwrap();
         let asked = Instant::now();
@@ -174,12 +167,11 @@ fn a_long_hold_makes_all_behind_it_late_by_a_twentieth_of_it_together() {
 /// The lock is free, and the client that drew the next ticket has died. Returns how many requests the waiter behind it sends while the join
 /// timeout passes, and how long it waits.
 fn behind_a_gap(grace: Duration) -> (u64, Duration) {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let host = || lab.host_with(|builder| builder.successor_slots(1));
         let (successor, behind) = (host(), host());
         let guard = acquire(&host()).await;
-        let successor = waits(&lab, &successor).await;
+        let successor = waits(lab, &successor).await;
         // The longest join timeout with such a request time-out.
         let request = grace * 2 / 5;
         let dies = lab.host_with(|builder| {
@@ -189,20 +181,16 @@ fn behind_a_gap(grace: Duration) -> (u64, Duration) {
                 .testing(|it| it.join_timeout = Some(grace))
         });
         let is_dead = Arc::new(AtomicBool::new(false));
-        let _ = dies.network.clone().script(move |request| {
+        dies.script(move |request| {
             // It draws, and then nothing that it sends arrives any more.
             let is_row = request.operation() == "PutItem";
             let is_lost = is_dead.load(Ordering::SeqCst) || is_row;
             is_dead.store(is_lost, Ordering::SeqCst);
             is_lost.then_some(Fault::Lose(When::Before))
         });
-        let lock = dies.locks.fair_lock("a").unwrap();
-        tokio::select! {
-            biased;
-            done = lock.acquire(RecordWait::Infinite) => panic!("{done:?} by a client that was to die"),
-            () = lab.wait(SECOND) => {}
-        }
-        let waiting = waits(&lab, &behind).await;
+        let lock = dies.lock();
+        lab.drops(SECOND, lock.acquire(RecordWait::Infinite)).await;
+        let waiting = waits(lab, &behind).await;
         guard.release().await.unwrap();
         successor.await.unwrap().release().await.unwrap();
         let (before, free) = (behind.network.counts().requests(), Instant::now());
@@ -360,11 +348,10 @@ fn a_handoff_costs_a_long_queue_little_more_than_one_of_eight() {
 
 #[test]
 fn a_table_that_is_too_busy_is_asked_less_and_no_heartbeat_is_missed() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (holder, successor) = (lab.host(), distant(&lab));
+    in_lab(async |lab, []| {
+        let (holder, successor) = (lab.host(), distant(lab));
         let guard = acquire(&holder).await;
-        let waiting = waits(&lab, &successor).await;
+        let waiting = waits(lab, &successor).await;
         let calm = successor.network.counts().requests();
         lab.wait(60 * SECOND).await;
         let calm = successor.network.counts().requests() - calm;

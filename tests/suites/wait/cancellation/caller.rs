@@ -1,9 +1,5 @@
 //! What the client's caller does, and where it is dropped.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a helper of a test that cannot go on has failed the test; callers' tasks and time"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' tasks and time")]
 
 use std::future::pending;
 use std::pin::Pin;
@@ -13,8 +9,8 @@ use fairlock::{Error, FairLock, Lease, LockClient, LockGuard, RecordWait};
 use tokio::time::sleep;
 
 use super::scene::{ALL, Act, Bounds, LONG, Scene, Step};
+use fairlock_testkit::lab::SECOND;
 
-const SECOND: Duration = Duration::from_secs(1);
 /// The lease of a lock that a name holds.
 pub(crate) const LEASED: Duration = Duration::from_secs(20);
 

@@ -97,6 +97,13 @@ fn play_all(scenes: &[Scene], wait: RecordWait, client: Client) {
     assert!(is_told, "nobody notified anybody");
 }
 
+/// The same for clients of each kind.
+fn play_each(scenes: &[Scene], wait: RecordWait) {
+    for client in CLIENTS {
+        play_all(scenes, wait, client);
+    }
+}
+
 #[test]
 fn an_acquisition_without_end_dropped_anywhere_by_a_client_that_lives_holds_nobody_up() {
     play_all(
@@ -126,74 +133,54 @@ fn an_acquisition_without_end_of_a_client_that_dies_anywhere_costs_one_lease_at_
 
 #[test]
 fn an_acquisition_with_a_time_out_dropped_anywhere_is_as_one_without() {
-    for client in CLIENTS {
-        play_all(&[COMING, WAITING].concat(), LONG, client);
-    }
+    play_each(&[COMING, WAITING].concat(), LONG);
 }
 
 #[test]
 fn an_acquisition_beside_another_at_its_place_dropped_anywhere_holds_nobody_up() {
-    for client in CLIENTS {
-        play_all(TOGETHER, RecordWait::Infinite, client);
-    }
+    play_each(TOGETHER, RecordWait::Infinite);
 }
 
 #[test]
 fn an_acquisition_that_does_not_wait_dropped_anywhere_holds_nobody_up_or_costs_one_lease_at_most() {
-    for client in CLIENTS {
-        play_all(&[COMING, AT_ONCE].concat(), RecordWait::NoWait, client);
-    }
+    play_each(&[COMING, AT_ONCE].concat(), RecordWait::NoWait);
 }
 
 #[test]
 fn a_clean_up_that_meets_faults_is_done_all_the_same_or_costs_one_lease_at_most() {
-    for client in CLIENTS {
-        play_all(CLEANING_UP, RecordWait::Infinite, client);
-    }
+    play_each(CLEANING_UP, RecordWait::Infinite);
 }
 
 #[test]
 fn a_guard_or_a_release_dropped_anywhere_holds_nobody_up_or_costs_one_lease_at_most() {
-    for client in CLIENTS {
-        play_all(HOLDING, RecordWait::Infinite, client);
-    }
+    play_each(HOLDING, RecordWait::Infinite);
 }
 
 #[test]
 fn a_wait_for_permits_dropped_anywhere_holds_nobody_up_or_costs_one_lease_at_most() {
-    for client in CLIENTS {
-        play_all(SHARING, RecordWait::Infinite, client);
-    }
+    play_each(SHARING, RecordWait::Infinite);
 }
 
 #[test]
 fn permits_asked_for_without_a_wait_or_left_in_doubt_hold_nobody_up_or_cost_one_lease_at_most() {
-    for client in CLIENTS {
-        play_all(SHARING_AT_ONCE, RecordWait::NoWait, client);
-        play_all(SHARING_CLEANING_UP, RecordWait::Infinite, client);
-    }
+    play_each(SHARING_AT_ONCE, RecordWait::NoWait);
+    play_each(SHARING_CLEANING_UP, RecordWait::Infinite);
 }
 
 #[test]
 fn a_release_beside_others_a_downgrade_or_a_write_of_data_dropped_anywhere_leaves_nothing_taken() {
-    for client in CLIENTS {
-        play_all(SHARING_HOLDING, RecordWait::Infinite, client);
-    }
+    play_each(SHARING_HOLDING, RecordWait::Infinite);
 }
 
 #[test]
 fn a_bounded_hold_dropped_anywhere_holds_nobody_up_for_longer_than_its_bounds_say() {
-    for client in CLIENTS {
-        play_all(BOUNDED, RecordWait::Infinite, client);
-        play_all(SHORTENED, RecordWait::Infinite, client);
-    }
+    play_each(BOUNDED, RecordWait::Infinite);
+    play_each(SHORTENED, RecordWait::Infinite);
 }
 
 #[test]
 fn a_part_that_is_given_back_and_dropped_anywhere_leaves_nothing_taken() {
-    for client in CLIENTS {
-        play_all(IN_PARTS, RecordWait::Infinite, client);
-    }
+    play_each(IN_PARTS, RecordWait::Infinite);
 }
 
 #[test]
@@ -215,16 +202,12 @@ fn whatever_an_operator_asks_for_dropped_anywhere_is_had_by_asking_again() {
 
 #[test]
 fn whatever_is_asked_of_a_lease_dropped_anywhere_costs_no_more_than_the_lease() {
-    for client in CLIENTS {
-        play_all(LEASES, RecordWait::NoWait, client);
-    }
+    play_each(LEASES, RecordWait::NoWait);
 }
 
 #[test]
 fn whatever_is_asked_of_a_lease_dropped_anywhere_is_had_by_asking_again_with_its_name() {
-    for client in CLIENTS {
-        play_all(ASKED_AGAIN, RecordWait::NoWait, client);
-    }
+    play_each(ASKED_AGAIN, RecordWait::NoWait);
 }
 
 /// The scenes of callers and holders, but not those of leases and operators.

@@ -1,10 +1,6 @@
 //! What an operator asks for is dropped at any of its requests, or meets faults there. The lock goes on in any case, asking again has the
 //! result, and nothing is left behind.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a helper of a test that cannot go on has failed the test; callers' tasks and time"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' tasks and time")]
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,10 +15,9 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::fate::{Client, Fate};
-use fairlock_testkit::lab::{Host, Lab, cut_off};
+use fairlock_testkit::lab::{Host, Lab, SECOND, cut_off, has_turn};
 use fairlock_testkit::verbs::verb;
 
-const SECOND: Duration = Duration::from_secs(1);
 /// A heartbeat, by which a holder learns what was done to it, and what a waiter takes to poll and to ask again.
 const HEARD: Duration = Duration::from_secs(12);
 /// A lease, and what comes on top of one.
@@ -164,12 +159,7 @@ impl Stage {
             }
         }
         if order == Order::Delete {
-            asks(&hosts[0].locks, 1)
-                .await
-                .unwrap()
-                .release()
-                .await
-                .unwrap();
+            has_turn(asks(&hosts[0].locks, 1)).await;
             stage.lab.wait(120 * SECOND).await;
         }
         stage
@@ -192,7 +182,7 @@ impl Stage {
     async fn drop_at_gate(&self, cell: Cell, seen: Option<&Participant>) {
         let (fault, met) = (cell.fate.fault(&self.gate), AtomicUsize::new(0));
         let what = cell.verb;
-        let _ = self.operator.network.clone().script(move |request| {
+        self.operator.script(move |request| {
             let stands = verb(request) == what && met.fetch_add(1, Ordering::SeqCst) == 0;
             stands.then(|| fault.clone())
         });
@@ -286,7 +276,7 @@ impl Stage {
         let guard = free.try_acquire_many(PERMITS).await.unwrap();
         assert!(guard.is_some(), "the lock is not free: {cell}");
         guard.unwrap().release().await.unwrap();
-        let lock = host.locks.fair_lock("a").unwrap();
+        let lock = host.lock();
         self.lab.settle().await;
         lock.sweep().await.unwrap();
         assert_eq!(self.lab.items("a").await, ["fairlock/#lock"], "{cell}");

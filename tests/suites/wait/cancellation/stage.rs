@@ -1,9 +1,5 @@
 //! Plays one cell of the matrix: the queue before, the client that is dropped, the next caller, and what is left.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a helper of a test that cannot go on has failed the test; callers' tasks and time"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' tasks and time")]
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -24,10 +20,9 @@ use super::caller::{asks, caller, leases};
 use super::fate::{Client, Fate};
 use super::scene::{ALL, Act, Besides, Event, Scene, Who};
 use fairlock_testkit::datagram_network::{Post, PostBox};
-use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off};
+use fairlock_testkit::lab::{EPOCH, Host, Lab, SECOND, acquire, cut_off};
 use fairlock_testkit::verbs::verb;
 
-const SECOND: Duration = Duration::from_secs(1);
 /// The default.
 const LEASE: Duration = Duration::from_secs(30);
 /// Without waiting for a lease: the join timeout of a gap, a few request time-outs, and a poll.
@@ -260,7 +255,7 @@ impl Stage {
         let until = Instant::now() + 20 * SECOND;
         let together = cell.scene.act == Act::AcquireTogether;
         let places = self.places.clone();
-        let _ = self.leaver.network.clone().script(move |request| {
+        self.leaver.script(move |request| {
             let sent = verb(request);
             note_places(request.body(), &mut places.lock().unwrap());
             assert!(!together || sent != "draw" || tickets(request) == "2");
@@ -399,7 +394,7 @@ impl Stage {
     }
 
     fn next(&self, host: &Host, act: Act) -> JoinHandle<(LockGuard, Instant)> {
-        let lock = host.locks.fair_lock("a").unwrap();
+        let lock = host.lock();
         tokio::spawn(async move {
             let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
             let granted = Instant::now();
@@ -462,7 +457,7 @@ impl Stage {
     async fn assert_nothing_is_left(&self, cell: Cell) {
         self.lab.wait(60 * SECOND).await;
         let (last, _) = self.single();
-        let lock = last.locks.fair_lock("a").unwrap();
+        let lock = last.lock();
         let guard = lock.try_acquire().await.unwrap();
         assert!(guard.is_some(), "the lock is not free: {cell}");
         guard.unwrap().release().await.unwrap();

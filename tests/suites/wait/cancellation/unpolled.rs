@@ -1,9 +1,5 @@
 //! A call that is no longer polled, and the callers behind it. They soon get what it waited for or was granted.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a helper of a test that cannot go on has failed the test; callers' tasks and time"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' tasks and time")]
 
 use std::future::pending;
 use std::pin::pin;
@@ -19,10 +15,10 @@ use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Instant, advance, timeout};
 
 use super::stage::single;
+use fairlock_testkit::assert_is;
 use fairlock_testkit::datagram_network::Post;
-use fairlock_testkit::lab::{Host, Lab, acquire, waits};
+use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, waits};
 
-const SECOND: Duration = Duration::from_secs(1);
 /// The two request time-outs after which a guard is given back, and a few polls.
 const PROMPT: Duration = Duration::from_secs(12);
 /// The time-out of the calls that have one.
@@ -181,7 +177,7 @@ async fn acquires(locks: LockClient) -> (LockGuard, Instant) {
 
 /// A caller that is polled, and releases the lock at once.
 fn turn(host: &Host) -> JoinHandle<()> {
-    let lock = host.locks.fair_lock("a").unwrap();
+    let lock = host.lock();
     tokio::spawn(async move {
         let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
         guard.release().await.unwrap();
@@ -190,10 +186,7 @@ fn turn(host: &Host) -> JoinHandle<()> {
 
 /// The call, polled until it waits, and then not again until it is resumed.
 fn stalls(cell: Stall, host: &Host, resumed: oneshot::Receiver<()>) -> JoinHandle<Ended> {
-    let (lock, other) = (
-        host.locks.fair_lock("a").unwrap(),
-        host.locks.fair_lock("x").unwrap(),
-    );
+    let (lock, other) = (host.lock(), host.locks.fair_lock("x").unwrap());
     let wait = cell.wait;
     match cell.way {
         Way::Once => tokio::spawn(once(lock, wait, resumed)),
@@ -329,19 +322,12 @@ pub(crate) async fn several(wait: RecordWait, releases: Duration) {
         is_to_be_had(&three).await,
         "{wait:?}, released after {releases:?}"
     );
-    let ended = call.await;
-    assert!(matches!(ended, Err(Error::NotGranted { .. })), "{ended:?}");
+    assert_is!(call.await, Err(Error::NotGranted { .. }));
     assert!(lab.is_free("a").await && lab.is_free("b").await);
 }
 
 async fn is_to_be_had(host: &Host) -> bool {
-    let guard = host
-        .locks
-        .fair_lock("a")
-        .unwrap()
-        .try_acquire()
-        .await
-        .unwrap();
+    let guard = host.try_acquire().await;
     guard.is_some()
 }
 
@@ -350,7 +336,7 @@ pub(crate) async fn candidate() {
     let lab = Lab::new().await;
     let (one, two) = (lab.host(), lab.host());
     let holder = acquire(&one).await;
-    let lock = two.locks.fair_lock("a").unwrap();
+    let lock = two.lock();
     let mut leads = pin!(
         lock.candidate()
             .lead(async |_| -> std::ops::ControlFlow<()> { pending().await })

@@ -7,9 +7,8 @@ use fairlock::embedded::Fault;
 use fairlock::{HeldLocks, RecordWait};
 use futures::future::join_all;
 
-use super::SECOND;
 use fairlock_testkit::effort::sized;
-use fairlock_testkit::lab::{Host, Lab};
+use fairlock_testkit::lab::{Host, Lab, SECOND};
 use fairlock_testkit::virtual_time;
 
 const CLIENTS: usize = 12;
@@ -31,7 +30,7 @@ impl Crowd {
         let is_denied = Arc::new(AtomicBool::new(true));
         for host in &hosts {
             let is_denied = Arc::clone(&is_denied);
-            let _ = host.network.clone().script(move |request| {
+            host.script(move |request| {
                 let denied = operations.contains(&request.operation());
                 let denied = denied && is_denied.load(Ordering::SeqCst);
                 denied.then_some(Fault::Refuse("AccessDeniedException"))
@@ -48,7 +47,7 @@ impl Crowd {
     async fn round(&self) -> u64 {
         let before = self.requests();
         let turns = self.hosts.iter().map(async |host| {
-            let lock = host.locks.fair_lock("a").unwrap();
+            let lock = host.lock();
             for _ in 0..TURNS {
                 let turn = lock.acquire(RecordWait::Infinite).await.unwrap();
                 turn.release().await.unwrap();

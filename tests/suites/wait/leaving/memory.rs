@@ -1,13 +1,11 @@
 //! What a client remembers of its own rows gives no slot to a waiter of its own that leaves.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use fairlock::embedded::{Fault, Gate, When};
+use fairlock::embedded::When;
 use tokio::time::Instant;
 
-use super::{LEASE, SECOND, make_void, waiting_row};
-use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
-use fairlock_testkit::verbs::meets;
-use fairlock_testkit::virtual_time;
+use super::{LEASE, make_void, waiting_row};
+use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, all_wait, cut_all, in_lab, waits};
 
 /// The tickets of the successors of lock `a`.
 async fn successors(lab: &Lab) -> Vec<AttributeValue> {
@@ -24,29 +22,22 @@ async fn successors(lab: &Lab) -> Vec<AttributeValue> {
 /// A holder, successors that have died, and two waiters of one client behind them.
 #[test]
 fn a_waiter_that_leaves_is_given_no_slot_by_another_of_its_client_that_remembers_its_row() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let [holder, client]: [Host; 2] = lab.hosts_with_slots(2, 2).try_into().ok().unwrap();
         let dead = lab.hosts_with_slots(2, 2);
         let guard = acquire(&holder).await;
-        let mut successors_of_it = Vec::new();
-        for host in &dead {
-            successors_of_it.push(waits(&lab, host).await);
-        }
-        let leaves = waits(&lab, &client).await;
-        let stays = waits(&lab, &client).await;
-        dead.iter()
-            .for_each(|host| host.network.set_faults(cut_off()));
-        let row = waiting_row(&lab).await;
-        make_void(&lab, &row).await;
+        let _successors_of_it = all_wait(lab, &dead).await;
+        let leaves = waits(lab, &client).await;
+        let stays = waits(lab, &client).await;
+        cut_all(&dead);
+        let row = waiting_row(lab).await;
+        make_void(lab, &row).await;
         // The waiter has left, and none of its requests is answered.
-        let gate = Gate::closed();
-        let held = Fault::Hold(When::After, gate.clone());
-        let _met = meets(&client.network, "leave", usize::MAX, held);
+        let gate = client.held("leave", usize::MAX, When::After);
         gate.reached(1).await;
         lab.wait(LEASE + 2 * SECOND).await;
         let ticket = &row["entry"].as_m().unwrap()["ticket"];
-        let watermark = successors(&lab).await;
+        let watermark = successors(lab).await;
         assert!(
             !watermark.is_empty(),
             "the other has a slot when the dead are gone"

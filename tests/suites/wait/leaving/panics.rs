@@ -5,11 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use fairlock::embedded::Network;
 use fairlock::{Error, HeldLocks, LockClient, RecordWait};
-use fairlock_testkit::lab::{Lab, acquire, waits};
+use fairlock_testkit::assert_is;
+use fairlock_testkit::lab::{Lab, SECOND, acquire, in_lab, waits};
 use fairlock_testkit::verbs::verb;
-use fairlock_testkit::virtual_time;
-
-use super::SECOND;
 
 /// A client whose transport panics at each request of a verb.
 fn panics_at(lab: &Lab, what: &'static str) -> LockClient {
@@ -24,18 +22,14 @@ fn panics_at(lab: &Lab, what: &'static str) -> LockClient {
 /// A caller whose time has ended learns just that.
 #[test]
 fn a_caller_whose_departure_panics_is_told_what_it_would_be_told_without() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let guard = acquire(&lab.host()).await;
-        let locks = panics_at(&lab, "give up");
+        let locks = panics_at(lab, "give up");
         let lock = locks.fair_lock("a").unwrap();
         let refused = lock.acquire(RecordWait::Timeout(SECOND)).await;
-        assert!(
-            matches!(refused, Err(Error::NotGranted { .. })),
-            "{refused:?}"
-        );
+        assert_is!(refused, Err(Error::NotGranted { .. }));
         // The next caller waits for the place that was not left, and for no longer than its lease.
-        let next = waits(&lab, &lab.host()).await;
+        let next = waits(lab, &lab.host()).await;
         guard.release().await.unwrap();
         next.await.unwrap().release().await.unwrap();
     });
@@ -44,10 +38,9 @@ fn a_caller_whose_departure_panics_is_told_what_it_would_be_told_without() {
 /// A shutdown reports the place that was not left.
 #[test]
 fn a_departure_that_panics_in_a_shutdown_is_reported() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let _guard = acquire(&lab.host()).await;
-        let locks = panics_at(&lab, "give up");
+        let locks = panics_at(lab, "give up");
         let lock = locks.fair_lock("a").unwrap();
         let (refused, report) = tokio::join!(lock.acquire(RecordWait::Infinite), async {
             lab.settle().await;
@@ -60,10 +53,9 @@ fn a_departure_that_panics_in_a_shutdown_is_reported() {
 
 #[test]
 fn a_transport_that_panics_is_told_as_such_and_one_panic_ends_neither_a_wait_nor_a_hold() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let (host, once) = (lab.host(), AtomicBool::new(true));
-        let _ = host.network.clone().script(move |request| {
+        host.script(move |request| {
             let is_first = verb(request) == "renew hold" && once.swap(false, Ordering::SeqCst);
             assert!(!is_first, "the transport's own panic");
             None
@@ -72,7 +64,7 @@ fn a_transport_that_panics_is_told_as_such_and_one_panic_ends_neither_a_wait_nor
         lab.wait(60 * SECOND).await;
         assert!(guard.is_held());
         for what in ["enter known", "read lock"] {
-            let locks = panics_at(&lab, what);
+            let locks = panics_at(lab, what);
             let lock = locks.fair_lock("a").unwrap();
             let told = Arc::new(Mutex::new(String::new()));
             let noted = Arc::clone(&told);

@@ -1,9 +1,5 @@
 //! Waiters and observers see the whole queue as it changes. They also see how long a turn takes, as soon as one turn has been observed to
 //! end.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 mod denials;
 mod outages;
@@ -13,38 +9,27 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fairlock::embedded::Faults;
-use fairlock::{Error, HeldLocks, LockGuard, LockState, RecordWait, Ticket};
+use fairlock::{Error, HeldLocks, Invalid, LockGuard, LockState, RecordWait, Ticket};
+use fairlock_testkit::assert_is;
 use fairlock_testkit::effort::sized;
-use fairlock_testkit::invalid::is_invalid;
-use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
-use fairlock_testkit::virtual_time;
+use fairlock_testkit::lab::{Host, Lab, MS, SECOND, acquire, cut_off, in_lab, waits};
 use futures::{Stream, StreamExt};
 use tokio::task::JoinHandle;
 
-const SECOND: Duration = Duration::from_secs(1);
-const MS: Duration = Duration::from_millis(1);
-
 fn is_about(span: Duration, expected: Duration) -> bool {
     span.abs_diff(expected) <= expected / 10
-}
-
-async fn inspect(host: &Host) -> LockState {
-    host.locks.fair_lock("a").unwrap().inspect().await.unwrap()
 }
 
 /// The positions that a waiting call is told, each with its expected wait.
 type Told = Arc<Mutex<Vec<(usize, Option<Duration>)>>>;
 
 /// Calls of one host. The first goes ahead of the others.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "callers' tasks, not the client's"
-)]
+#[expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 async fn observed(lab: &Lab, host: &Host, calls: usize) -> (Vec<JoinHandle<LockGuard>>, Told) {
     let told = Told::default();
     let call = |_| {
         let tell = Arc::clone(&told);
-        let lock = host.locks.fair_lock("a").unwrap().observed(move |waiting| {
+        let lock = host.lock().observed(move |waiting| {
             let news = (waiting.position.unwrap(), waiting.expected_wait);
             tell.lock().unwrap().push(news);
         });
@@ -67,16 +52,14 @@ async fn turns(lab: &Lab, holders: impl IntoIterator<Item = JoinHandle<LockGuard
 #[test]
 fn the_expected_wait_is_unknown_until_a_turn_was_seen_to_end_and_then_a_mean_turn_for_each_before()
 {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = [(); 5].map(|()| lab.host());
+    in_lab(async |lab, hosts: [Host; 5]| {
         let first = acquire(&hosts[0]).await;
-        let mut queue = vec![waits(&lab, &hosts[1]).await, waits(&lab, &hosts[2]).await];
-        let (calls, told) = observed(&lab, &hosts[3], 1).await;
+        let mut queue = vec![waits(lab, &hosts[1]).await, waits(lab, &hosts[2]).await];
+        let (calls, told) = observed(lab, &hosts[3], 1).await;
         queue.extend(calls);
         lab.wait(9 * SECOND).await;
         first.release().await.unwrap();
-        turns(&lab, queue).await;
+        turns(lab, queue).await;
         let told = told.lock().unwrap().clone();
         let [(3, None), (2, Some(two)), (1, Some(one)), (0, Some(none))] = told[..] else {
             panic!("{told:?}")
@@ -89,24 +72,22 @@ fn the_expected_wait_is_unknown_until_a_turn_was_seen_to_end_and_then_a_mean_tur
 
 #[test]
 fn a_client_remembers_how_long_turns_were_and_one_that_never_waited_knows_nothing() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = [(); 3].map(|()| lab.host());
+    in_lab(async |lab, hosts: [Host; 3]| {
         let first = acquire(&hosts[0]).await;
-        let successor = waits(&lab, &hosts[1]).await;
+        let successor = waits(lab, &hosts[1]).await;
         lab.wait(9 * SECOND).await;
         first.release().await.unwrap();
-        turns(&lab, [successor]).await;
+        turns(lab, [successor]).await;
         lab.wait(3_600 * SECOND).await;
 
         let holder = acquire(&hosts[0]).await;
-        let (calls, told) = observed(&lab, &hosts[1], 1).await;
+        let (calls, told) = observed(lab, &hosts[1], 1).await;
         let (place, wait) = told.lock().unwrap()[0];
         assert!(place == 1 && is_about(wait.unwrap(), 10 * SECOND));
-        let known = inspect(&hosts[1]).await;
+        let known = hosts[1].inspect().await;
         assert!(is_about(known.mean_turn.unwrap(), 10 * SECOND));
         assert!(is_about(known.expected_wait().unwrap(), 20 * SECOND));
-        let unknown = inspect(&hosts[2]).await;
+        let unknown = hosts[2].inspect().await;
         assert_eq!((unknown.mean_turn, unknown.expected_wait()), (None, None));
         drop((holder, calls));
     });
@@ -114,15 +95,14 @@ fn a_client_remembers_how_long_turns_were_and_one_that_never_waited_knows_nothin
 
 #[test]
 fn the_place_of_every_ticket_is_shown_also_of_those_who_wait_together() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let [a, b, c, onlooker] =
             [(); 4].map(|()| lab.host_with(|builder| builder.successor_slots(1)));
         let guard = acquire(&a).await;
         // The first goes ahead, and the others share a place.
-        let (together, _) = observed(&lab, &b, 4).await;
-        let last = waits(&lab, &c).await;
-        let state = inspect(&onlooker).await;
+        let (together, _) = observed(lab, &b, 4).await;
+        let last = waits(lab, &c).await;
+        let state = onlooker.inspect().await;
         let ticket = |number: u64| Ticket::new(guard.ticket().get() + number);
         let places: Vec<_> = (0..6)
             .map(|number| state.position_of(ticket(number)))
@@ -136,9 +116,6 @@ fn the_place_of_every_ticket_is_shown_also_of_those_who_wait_together() {
         drop((guard, together, last));
     });
 }
-
-// ---------------------------------------------------------------------------------------------------------------
-// Watching
 
 /// The holder, and the number of waiters.
 fn brief(state: Result<LockState, Error>) -> (Option<String>, u64) {
@@ -168,21 +145,19 @@ async fn within<T>(lab: &Lab, span: Duration, stream: impl Stream<Item = T>) -> 
 
 #[test]
 fn a_watch_tells_what_changes_and_renewals_are_no_news() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let [a, b, onlooker] = [(); 3].map(|()| lab.host());
+    in_lab(async |lab, [a, b, onlooker]| {
         // All have seen a `Date`.
         for host in [&a, &b] {
-            inspect(host).await;
+            host.inspect().await;
         }
-        let lock = onlooker.locks.fair_lock("a").unwrap();
+        let lock = onlooker.lock();
         let mut states = pin!(lock.watch(SECOND));
         assert_eq!(brief(states.next().await.unwrap()), (None, 0));
         let guard = acquire(&a).await;
         assert_eq!(brief(states.next().await.unwrap()), held("host-0", 0));
-        let successor = waits(&lab, &b).await;
+        let successor = waits(lab, &b).await;
         assert_eq!(brief(states.next().await.unwrap()), held("host-0", 1));
-        assert_eq!(within(&lab, 300 * SECOND, states.as_mut()).await.len(), 0);
+        assert_eq!(within(lab, 300 * SECOND, states.as_mut()).await.len(), 0);
         guard.release().await.unwrap();
         assert_eq!(brief(states.next().await.unwrap()), held("host-1", 0));
         drop(successor.await.unwrap());
@@ -192,10 +167,8 @@ fn a_watch_tells_what_changes_and_renewals_are_no_news() {
 
 #[test]
 fn a_watch_tells_each_change_of_data_with_the_hold_that_made_it() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (leader, follower) = (lab.host(), lab.host());
-        let lock = follower.locks.fair_lock("a").unwrap();
+    in_lab(async |lab, [leader, follower]| {
+        let lock = follower.lock();
         let mut states = pin!(lock.watch(SECOND));
         let guard = acquire(&leader).await;
         assert_eq!(states.next().await.unwrap().unwrap().data, None);
@@ -206,7 +179,7 @@ fn a_watch_tells_each_change_of_data_with_the_hold_that_made_it() {
                 (&*data.bytes, data.ticket),
                 (address.as_bytes(), guard.ticket())
             );
-            assert_eq!(within(&lab, 60 * SECOND, states.as_mut()).await.len(), 0);
+            assert_eq!(within(lab, 60 * SECOND, states.as_mut()).await.len(), 0);
         }
         // The same bytes by the next leader are news, for the ticket is another.
         let ticket = guard.ticket();
@@ -217,7 +190,7 @@ fn a_watch_tells_each_change_of_data_with_the_hold_that_made_it() {
         lab.wait(5 * SECOND).await;
         guard.clear_data().await.unwrap();
         lab.wait(5 * SECOND).await;
-        let told = within(&lab, 5 * SECOND, states.as_mut()).await;
+        let told = within(lab, 5 * SECOND, states.as_mut()).await;
         assert!(told.last().unwrap().as_ref().unwrap().data.is_none());
         assert!(guard.ticket() > ticket);
     });
@@ -225,19 +198,17 @@ fn a_watch_tells_each_change_of_data_with_the_hold_that_made_it() {
 
 #[test]
 fn those_who_share_have_no_place_and_their_renewals_are_no_news() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = [(); 4].map(|()| lab.host());
+    in_lab(async |lab, hosts: [Host; 4]| {
         for host in &hosts {
-            inspect(host).await;
+            host.inspect().await;
         }
-        let share = |host: &Host| host.locks.fair_lock("a").unwrap();
+        let share = |host: &Host| host.lock();
         let mut guards = Vec::new();
         for host in &hosts[..3] {
             let lock = share(host);
             guards.push(lock.acquire_shared(RecordWait::NoWait).await.unwrap());
         }
-        let state = inspect(&hosts[3]).await;
+        let state = hosts[3].inspect().await;
         for guard in &guards {
             assert_eq!(state.position_of(guard.ticket()), Some(0));
         }
@@ -245,25 +216,23 @@ fn those_who_share_have_no_place_and_their_renewals_are_no_news() {
         let mut states = pin!(lock.watch(SECOND));
         let first = states.next().await.unwrap().unwrap();
         assert_eq!(first.sharers.len(), 2);
-        assert_eq!(within(&lab, 300 * SECOND, states.as_mut()).await.len(), 0);
+        assert_eq!(within(lab, 300 * SECOND, states.as_mut()).await.len(), 0);
         // A waiter that needs all permits waits for one turn only.
-        let (writer, told) = observed(&lab, &hosts[3], 1).await;
+        let (writer, told) = observed(lab, &hosts[3], 1).await;
         assert_eq!(told.lock().unwrap()[0].0, 1);
-        let state = inspect(&hosts[0]).await;
+        let state = hosts[0].inspect().await;
         assert_eq!(state.position_of(state.queue[0].ticket), Some(1));
         drop(guards);
-        turns(&lab, writer).await;
+        turns(lab, writer).await;
     });
 }
 
 #[test]
 fn a_watch_reads_at_most_so_often_and_only_while_it_is_polled() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let [a, onlooker] = [(); 2].map(|()| lab.host());
-        let lock = onlooker.locks.fair_lock("a").unwrap();
+    in_lab(async |lab, [a, onlooker]| {
+        let lock = onlooker.lock();
         let mut states = pin!(lock.watch(5 * SECOND));
-        within(&lab, 101 * SECOND, states.as_mut()).await;
+        within(lab, 101 * SECOND, states.as_mut()).await;
         assert_eq!(onlooker.network.counts().requests(), 21);
         let guard = acquire(&a).await;
         lab.wait(100 * SECOND).await;
@@ -276,15 +245,13 @@ fn a_watch_reads_at_most_so_often_and_only_while_it_is_polled() {
 
 #[test]
 fn whoever_stops_waiting_for_the_next_state_gets_it_by_waiting_again() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let [a, onlooker] = [(); 2].map(|()| lab.host());
+    in_lab(async |lab, [a, onlooker]| {
         let slow = Faults {
             round_trip: fairlock::embedded::Latency::Constant(100 * MS),
             ..Faults::default()
         };
         onlooker.network.set_faults(slow);
-        let lock = onlooker.locks.fair_lock("a").unwrap();
+        let lock = onlooker.lock();
         let mut states = pin!(lock.watch(SECOND));
         let mut found = Vec::new();
         for step in 0..300 {
@@ -292,7 +259,7 @@ fn whoever_stops_waiting_for_the_next_state_gets_it_by_waiting_again() {
                 std::mem::forget(acquire(&a).await);
             }
             // Shorter than an answer takes.
-            found.extend(within(&lab, 10 * MS, states.as_mut()).await);
+            found.extend(within(lab, 10 * MS, states.as_mut()).await);
         }
         let found: Vec<_> = found.into_iter().map(brief).collect();
         assert_eq!(found[..2], [(None, 0), held("host-0", 0)]);
@@ -302,10 +269,8 @@ fn whoever_stops_waiting_for_the_next_state_gets_it_by_waiting_again() {
 
 #[test]
 fn a_watch_ends_with_its_client() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let onlooker = lab.host();
-        let lock = onlooker.locks.fair_lock("a").unwrap();
+    in_lab(async |lab, [onlooker]| {
+        let lock = onlooker.lock();
         let mut states = pin!(lock.watch(3_600 * SECOND));
         assert!(states.next().await.unwrap().is_ok());
         let shutdown = async {
@@ -320,11 +285,9 @@ fn a_watch_ends_with_its_client() {
 
 #[test]
 fn a_watch_tells_that_it_cannot_read_and_goes_on_when_it_can() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let [a, onlooker] = [(); 2].map(|()| lab.host());
+    in_lab(async |_, [a, onlooker]| {
         let guard = acquire(&a).await;
-        let lock = onlooker.locks.fair_lock("a").unwrap();
+        let lock = onlooker.lock();
         let mut states = pin!(lock.watch(SECOND));
         assert_eq!(brief(states.next().await.unwrap()), held("host-0", 0));
         onlooker.network.set_faults(cut_off());
@@ -338,31 +301,22 @@ fn a_watch_tells_that_it_cannot_read_and_goes_on_when_it_can() {
 
 #[test]
 fn a_watch_that_cannot_be_ends_with_one_error() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        let lock = host.locks.fair_lock("a").unwrap();
-        let told: Vec<_> = lock.watch(Duration::ZERO).collect().await;
-        let too_short = |error: &Error| is_invalid(error, "must be at least");
-        assert!(
-            matches!(&told[..], [Err(error)] if too_short(error)),
-            "{told:?}"
-        );
+    in_lab(async |lab, [host]| {
+        let told: Vec<_> = host.lock().watch(Duration::ZERO).collect().await;
+        let too_short = |error: &Error| matches!(error, Error::Invalid(Invalid::TooShort { .. }));
+        assert_is!(told[..], [Err(error)] if too_short(error));
         let lost = lab.host_with(|builder| builder.table("lost"));
-        let lock = lost.locks.fair_lock("a").unwrap();
-        let told: Vec<_> = lock.watch(SECOND).collect().await;
-        assert!(matches!(told[..], [Err(Error::Refused { .. })]), "{told:?}");
+        let told: Vec<_> = lost.lock().watch(SECOND).collect().await;
+        assert_is!(told[..], [Err(Error::Refused { .. })]);
     });
 }
 
 #[test]
 fn that_somebody_looks_dead_is_news() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let [a, onlooker] = [(); 2].map(|()| lab.host());
-        inspect(&a).await;
+    in_lab(async |_, [a, onlooker]| {
+        a.inspect().await;
         let guard = acquire(&a).await;
-        let lock = onlooker.locks.fair_lock("a").unwrap();
+        let lock = onlooker.lock();
         let mut states = pin!(lock.watch(SECOND));
         states.next().await.unwrap().unwrap();
         a.network.set_faults(cut_off());
@@ -374,10 +328,8 @@ fn that_somebody_looks_dead_is_news() {
 
 #[test]
 fn the_time_between_two_who_did_not_stand_in_one_queue_is_no_turn() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let [a, onlooker] = [(); 2].map(|()| lab.host());
-        let lock = onlooker.locks.fair_lock("a").unwrap();
+    in_lab(async |lab, [a, onlooker]| {
+        let lock = onlooker.lock();
         let work = async {
             for _ in 0..10 {
                 let guard = acquire(&a).await;
@@ -389,7 +341,7 @@ fn the_time_between_two_who_did_not_stand_in_one_queue_is_no_turn() {
         // The lock is free between any two polls, which do not show it.
         let states = async {
             lab.wait(SECOND).await;
-            within(&lab, 550 * SECOND, lock.watch(60 * SECOND)).await
+            within(lab, 550 * SECOND, lock.watch(60 * SECOND)).await
         };
         let (states, ()) = tokio::join!(states, work);
         assert_eq!(states.len(), 10);
@@ -401,25 +353,23 @@ fn the_time_between_two_who_did_not_stand_in_one_queue_is_no_turn() {
 
 #[test]
 fn a_watch_learns_how_long_turns_take_and_time_without_anybody_is_no_turn() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let [a, b, c, onlooker] = [(); 4].map(|()| lab.host());
-        let lock = onlooker.locks.fair_lock("a").unwrap();
+    in_lab(async |lab, [a, b, c, onlooker]| {
+        let lock = onlooker.lock();
         let states = lock.watch(SECOND / 2);
         // Many times as long as a turn.
         let quiet = sized(300, 1_000) * SECOND;
         let work = async {
             for _ in 0..3 {
                 let guard = acquire(&a).await;
-                let queue = vec![waits(&lab, &b).await, waits(&lab, &c).await];
+                let queue = vec![waits(lab, &b).await, waits(lab, &c).await];
                 lab.wait(8 * SECOND).await;
                 guard.release().await.unwrap();
-                turns(&lab, queue).await;
+                turns(lab, queue).await;
                 lab.wait(quiet).await;
             }
         };
         let all = 3 * quiet + 90 * SECOND;
-        let (states, ()) = tokio::join!(within(&lab, all, states), work);
+        let (states, ()) = tokio::join!(within(lab, all, states), work);
         let means: Vec<_> = states
             .into_iter()
             .map(|state| state.unwrap().mean_turn)

@@ -1,9 +1,5 @@
 //! What keeps a waiting call besides the callers before it: told in time, waited out, or given up with the true reason.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a helper of a test that cannot go on has failed the test; callers' tasks"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -18,11 +14,10 @@ use fairlock::{Error, FairLock, LockClient, LockGuard, Outage, OutageKind, Recor
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use fairlock_testkit::assert_is;
 use fairlock_testkit::effort::{sampled, sized};
-use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, cut_all, holder_told, in_lab, waits};
 use fairlock_testkit::{real_time, virtual_time};
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// What a waiting call is told: its position, and the outage.
 pub(super) type Told = Arc<Mutex<Vec<(Option<usize>, Option<Outage>)>>>;
@@ -31,7 +26,7 @@ pub(super) type Told = Arc<Mutex<Vec<(Option<usize>, Option<Outage>)>>>;
 pub(super) fn told_by(host: &Host) -> (FairLock, Told) {
     let told = Told::default();
     let tell = Arc::clone(&told);
-    let lock = host.locks.fair_lock("a").unwrap();
+    let lock = host.lock();
     let lock = lock.observed(move |waiting| {
         let news = (waiting.position, waiting.outage.clone());
         tell.lock().unwrap().push(news);
@@ -78,10 +73,8 @@ fn outages() -> [(Fault, &'static str); 8] {
 #[test]
 fn an_outage_before_a_place_is_had_is_told_at_once_and_waited_out() {
     for (fault, words) in outages() {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let host = lab.host();
-            let _ = host.network.clone().script(move |_| Some(fault.clone()));
+        in_lab(async |lab, [host]| {
+            host.script(move |_| Some(fault.clone()));
             let (lock, told) = told_by(&host);
             let asked = asks(lock, RecordWait::Infinite);
             lab.wait(3 * SECOND).await;
@@ -90,7 +83,7 @@ fn an_outage_before_a_place_is_had_is_told_at_once_and_waited_out() {
             assert!(cause.contains(words), "{cause}");
             lab.wait(sized(300, 3_600) * SECOND).await;
             assert!(!asked.is_finished());
-            let _ = host.network.clone().script(|_| None);
+            host.script(|_| None);
             asked.await.unwrap().unwrap().release().await.unwrap();
             assert_eq!(brief(&told)[..2], [(None, true), (None, false)], "{words}");
             lab.settle().await;
@@ -102,8 +95,7 @@ fn an_outage_before_a_place_is_had_is_told_at_once_and_waited_out() {
 #[test]
 fn an_outage_in_queue_is_told_at_once_and_costs_nobody_its_place() {
     for (fault, words) in outages() {
-        virtual_time(async {
-            let lab = Lab::new().await;
+        in_lab(async |lab, []| {
             let single = || lab.host_with(|builder| builder.successor_slots(1));
             let (holder, successor, row) = (single(), single(), single());
             let guard = acquire(&holder).await;
@@ -116,13 +108,13 @@ fn an_outage_in_queue_is_told_at_once_and_costs_nobody_its_place() {
             }
             for host in [&successor, &row] {
                 let fault = fault.clone();
-                let _ = host.network.clone().script(move |_| Some(fault.clone()));
+                host.script(move |_| Some(fault.clone()));
             }
             // Several leases.
             lab.wait(sized(120, 600) * SECOND).await;
             // The order matters: otherwise the second would find the first dead, which has not been renewed for longer than its lease.
             for host in [&successor, &row] {
-                let _ = host.network.clone().script(|_| None);
+                host.script(|_| None);
                 lab.wait(30 * SECOND).await;
             }
             assert_eq!(
@@ -149,14 +141,12 @@ fn an_outage_in_queue_is_told_at_once_and_costs_nobody_its_place() {
 #[test]
 fn who_does_not_wait_is_told_what_the_outage_is_of_after_a_few_attempts() {
     for (fault, words) in outages() {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let host = lab.host();
-            let _ = host.network.clone().script(move |_| Some(fault.clone()));
-            let lock = host.locks.fair_lock("a").unwrap();
+        in_lab(async |_, [host]| {
+            host.script(move |_| Some(fault.clone()));
+            let lock = host.lock();
             let started = Instant::now();
             let refused = lock.acquire(RecordWait::NoWait).await.unwrap_err();
-            assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+            assert_is!(refused, Error::Unavailable { .. });
             assert!(refused.to_string().contains(words), "{refused}");
             assert!(started.elapsed() <= 10 * SECOND);
             assert_eq!(host.network.counts().of("UpdateItem"), 4);
@@ -166,8 +156,7 @@ fn who_does_not_wait_is_told_what_the_outage_is_of_after_a_few_attempts() {
 
 #[test]
 fn an_outage_time_out_ends_a_call_before_and_after_it_has_a_place() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let host = || {
             lab.host_with(|builder| {
                 builder
@@ -182,9 +171,7 @@ fn an_outage_time_out_ends_a_call_before_and_after_it_has_a_place() {
             asked.push(asks(told_by(host).0, RecordWait::Infinite));
             lab.settle().await;
         }
-        for host in [&successor, &row, &late] {
-            host.network.set_faults(cut_off());
-        }
+        cut_all([&successor, &row, &late]);
         asked.push(asks(told_by(&late).0, RecordWait::Infinite));
         lab.wait(28 * SECOND).await;
         assert!(asked.iter().all(|asked| !asked.is_finished()));
@@ -193,7 +180,7 @@ fn an_outage_time_out_ends_a_call_before_and_after_it_has_a_place() {
         for asked in asked {
             assert!(asked.is_finished());
             let refused = asked.await.unwrap().unwrap_err();
-            assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+            assert_is!(refused, Error::Unavailable { .. });
         }
         for host in [&successor, &row, &late] {
             host.network.set_faults(Faults::default());
@@ -248,7 +235,7 @@ fn ends(host: &Host) -> JoinHandle<(Result<LockGuard, Error>, Instant)> {
 fn silence(host: &Host) -> Arc<OnceLock<Instant>> {
     let since = Arc::new(OnceLock::new());
     let first = Arc::clone(&since);
-    let _ = host.network.clone().script(move |_| {
+    host.script(move |_| {
         first.get_or_init(Instant::now);
         Some(Fault::Hang(When::Before))
     });
@@ -270,11 +257,10 @@ pub(super) fn kinds(told: &Told) -> Vec<Option<OutageKind>> {
 #[test]
 fn an_answer_that_keeps_a_call_is_told_once_after_some_seconds_and_ends_no_call() {
     for (fault, kind, words) in ANSWERED {
-        virtual_time(async {
-            let lab = Lab::new().await;
+        in_lab(async |lab, []| {
             let host =
                 lab.host_with(|builder| builder.testing(|it| it.outage_timeout = Some(SECOND)));
-            let _ = host.network.clone().script(move |_| Some(fault.clone()));
+            host.script(move |_| Some(fault.clone()));
             let (lock, told) = told_by(&host);
             let asked = asks(lock, RecordWait::Infinite);
             lab.wait(4 * SECOND).await;
@@ -285,7 +271,7 @@ fn an_answer_that_keeps_a_call_is_told_once_after_some_seconds_and_ends_no_call(
             assert!(cause.contains(words), "{cause}");
             lab.wait(600 * SECOND).await;
             assert!(!asked.is_finished());
-            let _ = host.network.clone().script(|_| None);
+            host.script(|_| None);
             asked.await.unwrap().unwrap().release().await.unwrap();
             assert_eq!(kinds(&told)[..2], [Some(kind), None]);
         });
@@ -296,20 +282,19 @@ fn an_answer_that_keeps_a_call_is_told_once_after_some_seconds_and_ends_no_call(
 fn an_answer_that_keeps_a_waiter_in_the_queue_is_told_once_though_the_other_half_is_served() {
     for only in ["GetItem", "Query", "UpdateItem"] {
         for slots in [1, 8] {
-            virtual_time(async {
-                let lab = Lab::new().await;
+            in_lab(async |lab, []| {
                 let host = || lab.host_with(|builder| builder.successor_slots(slots));
                 let (holder, before, waiter) = (host(), host(), host());
                 let guard = acquire(&holder).await;
-                let next = waits(&lab, &before).await;
+                let next = waits(lab, &before).await;
                 let (lock, told) = told_by(&waiter);
                 let asked = asks(lock, RecordWait::Infinite);
                 lab.settle().await;
-                let _ = waiter.network.clone().script(move |request| {
+                waiter.script(move |request| {
                     (request.operation() == only).then_some(Fault::Throttle)
                 });
                 lab.wait(18 * SECOND).await;
-                let _ = waiter.network.clone().script(|_| None);
+                waiter.script(|_| None);
                 lab.wait(30 * SECOND).await;
                 let told = kinds(&told);
                 let began = told.iter().filter(|it| it.is_some()).count();
@@ -325,23 +310,21 @@ fn an_answer_that_keeps_a_waiter_in_the_queue_is_told_once_though_the_other_half
 
 #[test]
 fn what_keeps_a_call_is_told_when_it_changes() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let (lock, told) = told_by(&host);
-        let _ = host.network.clone().script(|_| Some(Fault::Throttle));
+        host.script(|_| Some(Fault::Throttle));
         let asked = asks(lock, RecordWait::Infinite);
         lab.wait(10 * SECOND).await;
         let lost = Fault::Lose(When::Before);
-        let _ = host.network.clone().script(move |_| Some(lost.clone()));
+        host.script(move |_| Some(lost.clone()));
         lab.wait(30 * SECOND).await;
         let expired = Fault::Refuse("ExpiredTokenException");
-        let _ = host.network.clone().script(move |_| Some(expired.clone()));
+        host.script(move |_| Some(expired.clone()));
         lab.wait(30 * SECOND).await;
         let unsigned = Fault::Refuse("InvalidSignatureException");
-        let _ = host.network.clone().script(move |_| Some(unsigned.clone()));
+        host.script(move |_| Some(unsigned.clone()));
         lab.wait(30 * SECOND).await;
-        let _ = host.network.clone().script(|_| None);
+        host.script(|_| None);
         asked.await.unwrap().unwrap().release().await.unwrap();
         let told = kinds(&told);
         assert_eq!(
@@ -359,14 +342,9 @@ fn what_keeps_a_call_is_told_when_it_changes() {
 
 #[test]
 fn who_waits_at_the_door_for_an_unanswered_request_of_another_call_is_told_that_in_its_own_time() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two) = (lab.host(), lab.host());
+    in_lab(async |lab, [one, two]| {
         let guard = acquire(&one).await;
-        let _ = two
-            .network
-            .clone()
-            .script(|_| Some(Fault::Hang(When::Before)));
+        two.script(|_| Some(Fault::Hang(When::Before)));
         let first = asks(told_by(&two).0, RecordWait::Infinite);
         lab.wait(Duration::from_millis(1)).await;
         let spans = [1_500, 5_000, 20_000].map(Duration::from_millis);
@@ -380,7 +358,7 @@ fn who_waits_at_the_door_for_an_unanswered_request_of_another_call_is_told_that_
         for (asked, span) in asked.into_iter().zip(spans) {
             let refused = asked.await.unwrap().unwrap_err();
             let took = started.elapsed();
-            assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+            assert_is!(refused, Error::Unavailable { .. });
             assert!(
                 took >= span && took <= span + 2 * SECOND + SECOND / 10,
                 "{took:?}"
@@ -389,7 +367,7 @@ fn who_waits_at_the_door_for_an_unanswered_request_of_another_call_is_told_that_
         // It is told before the time-out of the first call's request that there is no answer yet.
         assert_eq!(brief(&told[1]), [(None, true)]);
         assert_eq!(brief(&told[2]), [(None, true)]);
-        let _ = two.network.clone().script(|_| None);
+        two.script(|_| None);
         guard.release().await.unwrap();
         first.await.unwrap().unwrap().release().await.unwrap();
     });
@@ -397,19 +375,15 @@ fn who_waits_at_the_door_for_an_unanswered_request_of_another_call_is_told_that_
 
 #[test]
 fn who_waits_at_the_door_while_the_lock_is_held_is_told_its_holder() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (one, two) = (lab.host(), lab.host());
+    in_lab(async |lab, [one, two]| {
         let guard = acquire(&one).await;
-        let waiting = waits(&lab, &two).await;
-        let lock = two.locks.fair_lock("a").unwrap();
+        let waiting = waits(lab, &two).await;
+        let lock = two.lock();
         let span = RecordWait::Timeout(SECOND);
         let (first, second) = tokio::join!(lock.acquire(span), lock.acquire(span));
         for refused in [first, second] {
-            let Err(Error::NotGranted { holder, .. }) = refused else {
-                panic!("{refused:?}")
-            };
-            assert_eq!(holder.unwrap().ticket, guard.ticket());
+            let holder = holder_told(refused);
+            assert_eq!(holder.ticket, guard.ticket());
         }
         guard.release().await.unwrap();
         waiting.await.unwrap().release().await.unwrap();
@@ -456,19 +430,18 @@ fn with_late_credentials(lab: &Lab, vain: usize, hangs: bool) -> Host {
 #[test]
 fn credentials_that_cannot_be_loaded_yet_are_waited_for_and_named() {
     for hangs in [false, true] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let host = with_late_credentials(&lab, usize::MAX, hangs);
-            let lock = host.locks.fair_lock("a").unwrap();
+        in_lab(async |lab, []| {
+            let host = with_late_credentials(lab, usize::MAX, hangs);
+            let lock = host.lock();
             for wait in [RecordWait::NoWait, RecordWait::Timeout(20 * SECOND)] {
                 let refused = lock.acquire(wait).await.unwrap_err();
-                assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+                assert_is!(refused, Error::Unavailable { .. });
                 let told = refused.to_string();
                 assert!(told.contains("no valid credentials"), "{told}");
             }
             assert_eq!(host.network.counts().requests(), 0);
 
-            let host = with_late_credentials(&lab, 5, hangs);
+            let host = with_late_credentials(lab, 5, hangs);
             let (lock, told) = told_by(&host);
             let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
             assert_eq!(brief(&told)[..2], [(None, true), (None, false)]);
@@ -497,7 +470,7 @@ fn a_client_whose_runtime_does_not_run_says_so_in_the_time_of_each_call() {
             let (one, other) = tokio::join!(lock.acquire(wait), lock.acquire(wait));
             assert!(started.elapsed() >= Duration::from_millis(least));
             for refused in [one.unwrap_err(), other.unwrap_err()] {
-                assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+                assert_is!(refused, Error::Unavailable { .. });
                 let told = refused.to_string();
                 assert!(told.contains("does not run"), "{told}");
             }
