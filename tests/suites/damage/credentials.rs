@@ -1,10 +1,5 @@
 //! Credentials that take long, fail, expire or are wrong: what they cost callers and holders, by a provider that a test scripts.
-#![expect(
-    clippy::panic,
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a helper of a test that cannot go on has failed the test; callers' tasks"
-)]
+#![expect(clippy::disallowed_methods, reason = "callers' tasks")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,9 +1,5 @@
 //! Real connections that end in the middle of an exchange. Whatever may have left the process may have been applied, and what did not leave
 //! it was not. The tests run over TCP and over TLS, with kept connections, at every part of the answer.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::convert::Infallible;
 use std::time::Duration;

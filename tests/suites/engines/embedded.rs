@@ -1,9 +1,4 @@
 //! The embedded engine does what DynamoDB does, in memory and on a file.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -29,12 +24,18 @@ const MINUTE: Duration = Duration::from_secs(60);
 // The engine
 
 #[test]
-fn a_conditional_update_is_applied_once_and_then_refused() {
+fn a_conditional_update_is_applied_once_and_a_refusal_shows_the_item_but_on_an_old_engine() {
     virtual_time(async {
         let engine = engine().await;
         let client = engine.client();
         count_up(&client, 0).await.unwrap();
-        assert!(shown(&count_up(&client, 0).await.unwrap_err()).is_some());
+        for (engine, item) in [
+            (engine.clone(), Some(1)),
+            (engine.clone().without_old_values(), None),
+        ] {
+            let refused = count_up(&engine.client(), 0).await.unwrap_err();
+            assert_eq!(shown(&refused).as_ref().map(n_of), item);
+        }
         count_up(&client, 1).await.unwrap();
         assert_eq!(counted(&engine).await, 2);
     });
@@ -71,67 +72,21 @@ fn an_item_of_400_kilobytes_is_taken_and_one_byte_more_is_refused_put_and_update
 }
 
 #[test]
-fn a_failed_condition_shows_the_item_that_failed_it() {
-    virtual_time(async {
-        let engine = engine().await;
-        add_one(&engine.client()).await.unwrap();
-        let refused = count_up(&engine.client(), 7).await.unwrap_err();
-        assert_eq!(n_of(&shown(&refused).unwrap()), 1);
-    });
-}
-
-#[test]
-fn an_old_engine_shows_no_item_when_a_condition_fails() {
-    virtual_time(async {
-        let engine = engine().await.without_old_values();
-        add_one(&engine.client()).await.unwrap();
-        let refused = count_up(&engine.client(), 7).await.unwrap_err();
-        assert_eq!(shown(&refused), None);
-    });
-}
-
-#[test]
-fn a_refusal_by_the_script_has_its_code_and_applies_nothing() {
+fn what_is_refused_has_its_code_and_applies_nothing() {
     virtual_time(async {
         let engine = engine().await;
         let network = first(&engine, Fault::Refuse("AccessDeniedException"));
-        let refused = add_one(&once(&network)).await.unwrap_err();
-        assert_eq!(status(&refused), 400);
-        assert_eq!(refused.code(), Some("AccessDeniedException"));
+        let scripted = add_one(&once(&network)).await.unwrap_err();
+        assert_eq!(status(&scripted), 400);
+        assert_eq!(scripted.code(), Some("AccessDeniedException"));
+        let client = engine.client();
+        let update = client.update_item().table_name("things");
+        let update = update.key("pk", text("counter")).key("sk", text("-"));
+        let invalid = update.update_expression("SET").send().await.unwrap_err();
+        assert_eq!(invalid.code(), Some("ValidationException"));
+        let unknown = client.describe_limits().send().await.unwrap_err();
+        assert_eq!(unknown.code(), Some("UnknownOperationException"));
         assert_eq!(counted(&engine).await, 0);
-    });
-}
-
-#[test]
-fn a_request_that_dynamodb_would_refuse_is_refused() {
-    virtual_time(async {
-        let engine = engine().await;
-        let request = engine.client().update_item().table_name("things");
-        let request = request.key("pk", text("counter")).key("sk", text("-"));
-        let refused = request.update_expression("SET").send().await.unwrap_err();
-        let code = refused
-            .as_service_error()
-            .unwrap()
-            .meta()
-            .code()
-            .unwrap()
-            .to_owned();
-        assert_eq!(code, "ValidationException");
-    });
-}
-
-#[test]
-fn an_operation_that_nobody_knows_is_refused_as_dynamodb_does() {
-    virtual_time(async {
-        let request = Engine::memory()
-            .unwrap()
-            .client()
-            .describe_limits()
-            .send()
-            .await;
-        let refused = request.unwrap_err();
-        let code = refused.as_service_error().unwrap().meta().code().unwrap();
-        assert_eq!(code, "UnknownOperationException");
     });
 }
 
@@ -144,24 +99,15 @@ async fn date(client: &Client) -> Option<String> {
 }
 
 #[test]
-fn the_date_of_an_answer_follows_the_engines_clock() {
+fn the_date_of_an_answer_follows_the_engines_clock_unless_the_engine_sends_none() {
     virtual_time(async {
         let clock = Clock::of_tokio(Duration::from_secs(784_111_777));
         let engine = Engine::memory().unwrap().with_clock(clock);
-        let client = engine.client();
-        let expected = Some("Sun, 06 Nov 1994 08:49:37 GMT".to_owned());
-        assert_eq!(date(&client).await, expected);
+        let dated = async || date(&engine.client()).await.unwrap();
+        assert_eq!(dated().await, "Sun, 06 Nov 1994 08:49:37 GMT");
         sleep(83 * SECOND + Duration::from_millis(900)).await;
-        let expected = Some("Sun, 06 Nov 1994 08:51:00 GMT".to_owned());
-        assert_eq!(date(&client).await, expected);
-    });
-}
-
-#[test]
-fn an_engine_without_a_date_sends_none() {
-    virtual_time(async {
-        let engine = Engine::memory().unwrap().without_date();
-        assert_eq!(date(&engine.client()).await, None);
+        assert_eq!(dated().await, "Sun, 06 Nov 1994 08:51:00 GMT");
+        assert_eq!(date(&engine.clone().without_date().client()).await, None);
     });
 }
 
@@ -221,10 +167,16 @@ async fn count(engine: Engine, times: u64) {
     }
 }
 
-/// An engine on a new file, with a table.
-fn on_a_new_file() -> (TempDir, PathBuf, Engine) {
+/// Where a new file may be made, and its directory.
+fn new_file() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("things.db");
+    (directory, path)
+}
+
+/// An engine on a new file, with a table.
+fn on_a_new_file() -> (TempDir, PathBuf, Engine) {
+    let (directory, path) = new_file();
     let engine = Engine::file(&path).unwrap();
     real_time(create_table(&engine.client()));
     (directory, path, engine)
@@ -320,21 +272,6 @@ fn whoever_opens_a_new_file_at_the_same_time_waits_and_opens_it() {
     }
 }
 
-#[test]
-fn what_one_engine_writes_to_a_file_another_reads() {
-    real_time(async {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("things.db");
-        let (one, other) = (Engine::file(&path).unwrap(), Engine::file(&path).unwrap());
-        create_table(&one.client()).await;
-        add_one(&one.client()).await.unwrap();
-        add_one(&other.client()).await.unwrap();
-        assert_eq!((counted(&one).await, counted(&other).await), (2, 2));
-        drop((one, other));
-        assert_eq!(counted(&Engine::file(&path).unwrap()).await, 2);
-    });
-}
-
 /// A table's description without the table. A maker leaves this if it is killed, or its disk is full, between writing the two.
 #[test]
 fn a_table_that_was_not_made_to_its_end_is_none_and_can_be_made() {
@@ -358,8 +295,7 @@ fn a_table_that_was_not_made_to_its_end_is_none_and_can_be_made() {
 #[test]
 fn a_file_that_is_deleted_takes_its_tables_with_it_and_the_next_has_its_own() {
     real_time(async {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("things.db");
+        let (_directory, path) = new_file();
         let one = Engine::file(&path).unwrap();
         create_table(&one.client()).await;
         add_one(&one.client()).await.unwrap();
@@ -432,8 +368,7 @@ const EACH: u64 = 3;
 #[test]
 fn an_engine_that_only_reads_a_file_that_is_opened_and_closed_all_the_time_reads_all_of_it() {
     real_time(async {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("things.db");
+        let (_directory, path) = new_file();
         let maker = Engine::file(&path).unwrap();
         create_table(&maker.client()).await;
         add_one(&maker.client()).await.unwrap();
@@ -467,8 +402,7 @@ fn an_engine_that_only_reads_a_file_that_is_opened_and_closed_all_the_time_reads
 #[test]
 fn an_engine_on_a_file_learns_of_ttl_that_another_switched_on() {
     real_time(async {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("things.db");
+        let (_directory, path) = new_file();
         let (one, other) = (Engine::file(&path).unwrap(), Engine::file(&path).unwrap());
         create_table(&one.client()).await;
         put_expiring(&other.client(), "past", 1_700_000_000).await;
@@ -484,8 +418,8 @@ fn an_engine_on_a_file_learns_of_ttl_that_another_switched_on() {
 #[test]
 fn a_request_to_a_file_is_applied_though_its_future_is_dropped() {
     real_time(async {
-        let directory = tempfile::tempdir().unwrap();
-        let engine = Engine::file(directory.path().join("things.db")).unwrap();
+        let (_directory, path) = new_file();
+        let engine = Engine::file(path).unwrap();
         create_table(&engine.client()).await;
         assert!(add_one(&engine.client()).now_or_never().is_none());
         // The test's watchdog bounds the loop.

@@ -1,8 +1,6 @@
-//! Every engine is used in the same way; what locks of others promise holds.
+//! Every engine is used in the same way.
 
 mod contract;
 mod delta_rs;
 mod differential;
-mod dynamodb_local;
 mod embedded;
-mod ported;

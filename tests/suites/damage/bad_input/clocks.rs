@@ -1,8 +1,4 @@
 //! Clocks of hosts and servers that show any time at all: errors, perhaps, and no panic.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::time::Duration;
 

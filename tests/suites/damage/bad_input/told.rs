@@ -1,9 +1,5 @@
 //! What errors say about configurations and texts that cannot work: what is wrong and what to do, in one line. They contain nothing that
 //! was sent or answered.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use aws_sdk_dynamodb::config::{self, BehaviorVersion, Credentials, Region};
 use aws_sdk_dynamodb::types::ScalarAttributeType;

@@ -167,12 +167,6 @@ fn any_few_blows_at_any_moments() {
 }
 
 #[test]
-fn a_format_from_before_the_first_is_said_and_not_tried_for_ever() {
-    let zero = AttributeValue::N("0".into());
-    each([Blow::Set(Target::LockItem, "format", zero)].into_iter());
-}
-
-#[test]
 fn a_lease_that_somebody_made_longer_is_believed_in_no_longer_than_ones_own() {
     virtual_time(async {
         let lab = Lab::new().await;

@@ -1,8 +1,4 @@
 //! The network in front of an engine does what real networks do, and nothing happens by accident.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 mod told;
 
@@ -27,32 +23,56 @@ const MINUTE: Duration = Duration::from_secs(60);
 // ---------------------------------------------------------------------------------------------------------------
 // Faults, each before and after the request is applied
 
-/// A fault happens to one request that adds one. Returns why the request was refused, and how many were added.
-async fn refused_by(fault: Fault) -> (Refused, u64) {
-    let engine = engine().await;
-    let client = once(&first(&engine, fault));
-    let refused = add_one(&client).await.unwrap_err();
-    (refused, counted(&engine).await)
+/// How a request ends, as its sender sees it.
+type Ending = fn(&Refused) -> bool;
+
+fn is_internal(refused: &Refused) -> bool {
+    let error = refused.as_service_error();
+    status(refused) == 500 && error.is_some_and(|error| error.is_internal_server_error())
 }
 
-#[test]
-fn a_request_lost_on_its_way_has_not_been_applied_and_an_answer_lost_after_it_has() {
-    virtual_time(async {
-        for (when, applied) in [(When::Before, 0), (When::After, 1)] {
-            let (refused, counted) = refused_by(Fault::Lose(when)).await;
-            assert!(is_broken(&refused), "{when:?}: {refused:?}");
-            assert_eq!(counted, applied, "{when:?}");
-        }
-    });
+fn is_throttled(refused: &Refused) -> bool {
+    let error = refused.as_service_error();
+    let is_it = error.is_some_and(|error| error.is_provisioned_throughput_exceeded_exception());
+    is_it && status(refused) == 400
 }
 
+fn is_in_conflict(refused: &Refused) -> bool {
+    let error = refused.as_service_error();
+    let is_it = error.is_some_and(|error| error.is_transaction_conflict_exception());
+    is_it && status(refused) == 400
+}
+
+/// A fault, how a request that adds one ends by it, and how many were then added.
+const ENDINGS: [(Fault, Ending, u64); 10] = [
+    (Fault::Lose(When::Before), is_broken, 0),
+    (Fault::Lose(When::After), is_broken, 1),
+    (Fault::Close(When::Before), is_closed, 0),
+    (Fault::Close(When::After), is_closed, 1),
+    (Fault::ServerError(When::Before), is_internal, 0),
+    (Fault::ServerError(When::After), is_internal, 1),
+    (Fault::Throttle, is_throttled, 0),
+    (Fault::Conflict, is_in_conflict, 0),
+    (Fault::Hang(When::Before), is_timed_out, 0),
+    (Fault::Hang(When::After), is_timed_out, 1),
+];
+
 #[test]
-fn a_connection_is_closed_before_the_request_applied_or_after() {
+fn each_fault_ends_a_request_in_its_own_way_before_or_after_it_is_applied() {
     virtual_time(async {
-        for (when, applied) in [(When::Before, 0), (When::After, 1)] {
-            let (refused, counted) = refused_by(Fault::Close(when)).await;
-            assert!(is_closed(&refused), "{when:?}: {refused:?}");
-            assert_eq!(counted, applied, "{when:?}");
+        for (fault, is_ended, applied) in ENDINGS {
+            let engine = engine().await;
+            let client = with_short_timeout(&first(&engine, fault.clone()));
+            let sent = Instant::now();
+            let refused = add_one(&client).await.unwrap_err();
+            assert!(is_ended(&refused), "{fault:?}: {refused:?}");
+            let took = if matches!(fault, Fault::Hang(_)) {
+                2
+            } else {
+                0
+            };
+            assert_eq!(sent.elapsed().as_secs(), took, "{fault:?}");
+            assert_eq!(counted(&engine).await, applied, "{fault:?}");
         }
     });
 }
@@ -64,44 +84,6 @@ fn the_sdk_repeats_a_lost_answers_write_and_applies_it_twice() {
         let client = first(&engine, Fault::Lose(When::After)).client();
         add_one(&client).await.unwrap();
         assert_eq!(counted(&engine).await, 2);
-    });
-}
-
-#[test]
-fn a_server_error_before_applying_has_not_been_applied() {
-    virtual_time(async {
-        let (refused, counted) = refused_by(Fault::ServerError(When::Before)).await;
-        assert_eq!((status(&refused), counted), (500, 0));
-    });
-}
-
-#[test]
-fn a_server_error_after_applying_has_been_applied() {
-    virtual_time(async {
-        let (refused, counted) = refused_by(Fault::ServerError(When::After)).await;
-        let error = refused.as_service_error().unwrap();
-        assert!(error.is_internal_server_error(), "{error:?}");
-        assert_eq!(counted, 1);
-    });
-}
-
-#[test]
-fn a_throttled_request_is_refused_and_not_applied() {
-    virtual_time(async {
-        let (refused, counted) = refused_by(Fault::Throttle).await;
-        let error = refused.as_service_error().unwrap();
-        assert!(error.is_provisioned_throughput_exceeded_exception());
-        assert_eq!((status(&refused), counted), (400, 0));
-    });
-}
-
-#[test]
-fn a_request_in_conflict_is_refused_and_not_applied() {
-    virtual_time(async {
-        let (refused, counted) = refused_by(Fault::Conflict).await;
-        let error = refused.as_service_error().unwrap();
-        assert!(error.is_transaction_conflict_exception());
-        assert_eq!((status(&refused), counted), (400, 0));
     });
 }
 
@@ -154,28 +136,6 @@ fn a_transaction_in_conflict_is_cancelled_as_a_whole_and_says_which_item_it_was_
     });
 }
 
-#[test]
-fn a_request_that_hangs_before_applying_times_out_on_virtual_time() {
-    virtual_time(async {
-        let engine = engine().await;
-        let client = with_short_timeout(&first(&engine, Fault::Hang(When::Before)));
-        let sent = Instant::now();
-        assert!(is_timed_out(&add_one(&client).await.unwrap_err()));
-        assert_eq!(sent.elapsed().as_secs(), 2);
-        assert_eq!(counted(&engine).await, 0);
-    });
-}
-
-#[test]
-fn a_request_that_hangs_after_applying_times_out_having_been_applied() {
-    virtual_time(async {
-        let engine = engine().await;
-        let client = with_short_timeout(&first(&engine, Fault::Hang(When::After)));
-        assert!(is_timed_out(&add_one(&client).await.unwrap_err()));
-        assert_eq!(counted(&engine).await, 1);
-    });
-}
-
 /// Tokio's clock, for times that the SDK measures rather than waits for.
 #[derive(Debug)]
 struct TokioTime(Instant);
@@ -202,6 +162,51 @@ fn a_request_that_hangs_is_waited_for_by_the_sdk_without_end() {
     });
 }
 
+/// When a request that adds one ends, in seconds, and by what if it is refused.
+type End = (u64, Option<Ending>);
+
+#[test]
+fn requests_and_answers_are_late_or_come_twice() {
+    let (again, late) = (|after| Fault::Duplicate { after }, Fault::Delay);
+    let (before, after) = (When::Before, When::After);
+    // How many were added, at some seconds.
+    let cells: [(Fault, End, [(u64, u64); 2]); 5] = [
+        (late(before, MINUTE), (60, None), [(59, 0), (61, 1)]),
+        (late(after, MINUTE), (60, None), [(1, 1), (61, 1)]),
+        (again(MINUTE), (0, None), [(59, 1), (61, 2)]),
+        (
+            Fault::Lose(before).and(again(MINUTE)),
+            (0, Some(is_broken)),
+            [(59, 0), (61, 1)],
+        ),
+        (
+            late(before, 3 * SECOND).and(Fault::Lose(after)),
+            (3, Some(is_broken)),
+            [(2, 0), (4, 1)],
+        ),
+    ];
+    for (fault, (ends, is_refused), counts) in cells {
+        virtual_time(async {
+            let engine = engine().await;
+            let (client, sent) = (once(&first(&engine, fault.clone())), Instant::now());
+            let adds = async {
+                let added = add_one(&client).await;
+                assert_eq!(sent.elapsed().as_secs(), ends, "{fault:?}");
+                let is_so = is_refused.map_or(added.is_ok(), |is| is(&added.unwrap_err()));
+                assert!(is_so, "{fault:?}");
+            };
+            let looks = async {
+                for (at, count) in counts {
+                    sleep(Duration::from_secs(at) - sent.elapsed()).await;
+                    assert_eq!(counted(&engine).await, count, "{fault:?} at {at}");
+                }
+            };
+            tokio::join!(adds, looks);
+        });
+    }
+}
+
+/// Its sender has given up by then.
 #[test]
 fn a_request_late_on_its_way_is_applied_when_it_arrives() {
     virtual_time(async {
@@ -217,87 +222,19 @@ fn a_request_late_on_its_way_is_applied_when_it_arrives() {
 }
 
 #[test]
-fn an_answer_late_on_its_way_back_comes_after_the_request_was_applied() {
+fn a_request_is_held_before_the_engine_or_behind_it_until_the_gate_opens() {
     virtual_time(async {
-        let engine = engine().await;
-        let late = Fault::Delay(When::After, MINUTE);
-        let client = once(&first(&engine, late));
-        let (sent, adding) = (Instant::now(), add_one(&client));
-        let watching = async {
-            sleep(SECOND).await;
-            counted(&engine).await
-        };
-        let (added, seen) = tokio::join!(adding, watching);
-        added.unwrap();
-        assert_eq!((seen, sent.elapsed().as_secs()), (1, 60));
-    });
-}
-
-#[test]
-fn a_duplicate_is_applied_again_later() {
-    virtual_time(async {
-        let engine = engine().await;
-        let again = Fault::Duplicate { after: 2 * MINUTE };
-        let client = once(&first(&engine, again));
-        add_one(&client).await.unwrap();
-        sleep(119 * SECOND).await;
-        assert_eq!(counted(&engine).await, 1);
-        sleep(2 * SECOND).await;
-        assert_eq!(counted(&engine).await, 2);
-    });
-}
-
-#[test]
-fn a_duplicate_of_a_lost_request_is_applied_once_and_late() {
-    virtual_time(async {
-        let engine = engine().await;
-        let again = Fault::Duplicate { after: MINUTE };
-        let client = once(&first(&engine, Fault::Lose(When::Before).and(again)));
-        assert!(is_broken(&add_one(&client).await.unwrap_err()));
-        assert_eq!(counted(&engine).await, 0);
-        sleep(MINUTE + SECOND).await;
-        assert_eq!(counted(&engine).await, 1);
-    });
-}
-
-#[test]
-fn a_request_may_be_late_and_then_lost() {
-    virtual_time(async {
-        let engine = engine().await;
-        let late = Fault::Delay(When::Before, 3 * SECOND);
-        let client = once(&first(&engine, late.and(Fault::Lose(When::After))));
-        let sent = Instant::now();
-        assert!(is_broken(&add_one(&client).await.unwrap_err()));
-        assert_eq!((sent.elapsed().as_secs(), counted(&engine).await), (3, 1));
-    });
-}
-
-#[test]
-fn a_request_held_before_the_engine_is_applied_when_the_gate_opens() {
-    virtual_time(async {
-        let (engine, gate) = (engine().await, Gate::closed());
-        let client = once(&first(&engine, Fault::Hold(When::Before, gate.clone())));
-        let (added, ()) = tokio::join!(add_one(&client), async {
-            gate.reached(1).await;
-            assert_eq!(counted(&engine).await, 0);
-            gate.open();
-        });
-        added.unwrap();
-        assert_eq!(counted(&engine).await, 1);
-    });
-}
-
-#[test]
-fn a_request_held_behind_the_engine_is_applied_before_the_gate_opens() {
-    virtual_time(async {
-        let (engine, gate) = (engine().await, Gate::closed());
-        let client = once(&first(&engine, Fault::Hold(When::After, gate.clone())));
-        let (added, ()) = tokio::join!(add_one(&client), async {
-            gate.reached(1).await;
+        for (when, applied) in [(When::Before, 0), (When::After, 1)] {
+            let (engine, gate) = (engine().await, Gate::closed());
+            let client = once(&first(&engine, Fault::Hold(when, gate.clone())));
+            let (added, ()) = tokio::join!(add_one(&client), async {
+                gate.reached(1).await;
+                assert_eq!(counted(&engine).await, applied);
+                gate.open();
+            });
+            added.unwrap();
             assert_eq!(counted(&engine).await, 1);
-            gate.open();
-        });
-        added.unwrap();
+        }
     });
 }
 
@@ -394,38 +331,6 @@ fn a_storm_brings_every_kind_of_ending() {
     ] {
         assert!(ended(part) > 0, "{part} in {log:#?}");
     }
-}
-
-#[test]
-fn faults_begin_and_end_while_clients_run() {
-    virtual_time(async {
-        let engine = engine().await;
-        let network = Network::to(&engine);
-        let client = once(&network);
-        add_one(&client).await.unwrap();
-        network.set_faults(Faults {
-            lost_requests: 1.0,
-            ..Faults::default()
-        });
-        assert!(is_broken(&add_one(&client).await.unwrap_err()));
-        network.set_faults(Faults::default());
-        add_one(&client).await.unwrap();
-    });
-}
-
-#[test]
-fn a_constant_round_trip_takes_that_long() {
-    virtual_time(async {
-        let round_trip = Latency::Constant(Duration::from_millis(20));
-        let faults = Faults {
-            round_trip,
-            ..Faults::default()
-        };
-        let client = once(&Network::to(&engine().await).faults(faults));
-        let sent = Instant::now();
-        add_one(&client).await.unwrap();
-        assert_eq!(sent.elapsed().as_millis(), 20);
-    });
 }
 
 #[test]

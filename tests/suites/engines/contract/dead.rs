@@ -1,13 +1,9 @@
 //! Dead clients: waiters pass them, and a client that comes back learns what happened.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use fairlock::embedded::Faults;
 use fairlock::{Error, LossReason};
 
-use super::rig::{Rig, SECOND, SHORT, granted};
+use super::rig::{Rig, SHORT, granted};
 use fairlock_testkit::lab::{Host, acquire, cut_off};
 
 /// A client that will die.
@@ -33,36 +29,21 @@ pub(crate) async fn a_dead_holder_is_passed_after_its_lease_and_told(rig: &Rig) 
     rig.comes_to_rest().await;
 }
 
-/// The holder's clock takes five times as long for everything, so that its renewals are too late.
-pub(crate) async fn an_evicted_holder_learns_by_whom(rig: &Rig) {
-    let slow = rig.clock_at_rate(0.2);
-    let slow = rig.host_with(|builder| builder.lease_duration(SHORT).clock(slow));
-    let next = rig.host();
-    let guard = acquire(&slow).await;
-    let next = granted(rig.waits_behind(0, &next).await).await;
-    let by = match guard.lost().await.reason {
-        LossReason::Evicted { by } => by.map(|by| by.ticket),
-        _ => None,
-    };
-    assert_eq!(by, Some(next.ticket()));
-    next.release().await.unwrap();
-    rig.comes_to_rest().await;
-}
-
-/// `dead` callers wait in one client, which dies, and one living caller waits behind them.
-async fn are_passed(rig: &Rig, dead: usize) {
+/// They wait in one client, which dies, and one living caller waits behind them.
+pub(crate) async fn a_dead_successor_and_the_dead_behind_it_are_passed(rig: &Rig) {
+    const DEAD: usize = 4;
     let (host, mortal, next) = (rig.host(), mortal(rig), rig.single());
     let guard = acquire(&host).await;
     let mut waiting = Vec::new();
-    for before in 0..dead {
+    for before in 0..DEAD {
         waiting.push(rig.waits_behind(before, &mortal).await);
     }
-    let next = rig.waits_behind(dead, &next).await;
+    let next = rig.waits_behind(DEAD, &next).await;
     mortal.network.set_faults(cut_off());
     let ticket = guard.ticket().get();
     guard.release().await.unwrap();
     let next = granted(next).await;
-    assert!(next.ticket().get() > ticket + dead as u64);
+    assert!(next.ticket().get() > ticket + DEAD as u64);
     for dead in waiting {
         dead.abort();
         // An answer that was under way when its client died may have granted it the lock.
@@ -72,29 +53,4 @@ async fn are_passed(rig: &Rig, dead: usize) {
     }
     next.release().await.unwrap();
     rig.comes_to_rest().await;
-}
-
-pub(crate) async fn a_dead_successor_is_passed(rig: &Rig) {
-    are_passed(rig, 1).await;
-}
-
-pub(crate) async fn a_dead_successor_and_the_dead_behind_it_are_passed(rig: &Rig) {
-    are_passed(rig, 4).await;
-}
-
-pub(crate) async fn a_holder_whose_lock_item_was_deleted_is_told_so(rig: &Rig) {
-    let host = rig.host_with(|builder| builder.lease_duration(6 * SECOND));
-    let guard = acquire(&host).await;
-    rig.delete_lock_item().await;
-    assert_eq!(guard.lost().await.reason, LossReason::Deleted);
-    let next = acquire(&rig.host()).await;
-    assert!(next.ticket() > guard.ticket());
-    let late = guard.release().await;
-    let reason = match &late {
-        Err(Error::Lost { reason, .. }) => Some(reason),
-        _ => None,
-    };
-    assert_eq!(reason, Some(&LossReason::Deleted), "{late:?}");
-    assert!(next.is_held());
-    next.release().await.unwrap();
 }

@@ -1,8 +1,4 @@
 //! What goes wrong on the way to an engine and back, over every transport.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::sync::atomic::Ordering;
 

@@ -1,17 +1,11 @@
 //! Locks that a name holds for a time, across processes.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::time::Duration;
 
-use fairlock::embedded::{Fault, When};
 use fairlock::{Error, Lease, LeaseLock, RecordWait};
 
 use super::rig::{Rig, SECOND, granted, until};
 use fairlock_testkit::lab::{Host, acquire};
-use fairlock_testkit::verbs::meets;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -51,21 +45,6 @@ pub(crate) async fn a_lease_is_found_extended_and_released_by_another_process(ri
     assert!(next.is_held());
     next.release().await.unwrap();
     rig.comes_to_rest().await;
-}
-
-pub(crate) async fn a_lease_whose_requests_go_astray_is_one_lease(rig: &Rig) {
-    let host = host(rig);
-    for when in [When::Before, When::After] {
-        meets(&host.network, "enter", 1, Fault::Lose(when));
-        let lease = named(&host).acquire("one", MINUTE).await.unwrap();
-        meets(&host.network, "extend", 1, Fault::Lose(when));
-        named(&host).extend(&lease, 2 * MINUTE).await.unwrap();
-        assert_eq!(rig.items().await.len(), 1);
-        meets(&host.network, "release", 1, Fault::Lose(when));
-        named(&host).release(&lease).await.unwrap();
-        rig.comes_to_rest().await;
-    }
-    acquire(&host).await.release().await.unwrap();
 }
 
 /// By the server clock, or by a waiter in the queue that has observed no change for that long.

@@ -11,17 +11,14 @@ use fairlock_testkit::http::endpoint;
 use fairlock_testkit::lab::{EPOCH, acquire};
 
 mod admin;
-mod damage;
 mod data;
 mod dead;
 mod faults;
+mod formats;
 mod inspect;
 mod lease_lock;
-mod leaving;
-
 mod refusals;
 mod rig;
-mod scopes;
 mod sharers;
 mod sharing;
 mod table;
@@ -38,60 +35,34 @@ macro_rules! suite {
                 table::a_table_without_ttl_is_warned_of_until_it_is_switched_on,
                 table::what_is_added_to_the_request_is_there_and_nothing_else_is_compared,
                 turns::an_uncontended_turn_is_two_requests_and_leaves_one_item,
-                turns::every_record_wait_is_granted_a_free_lock_and_a_time_out_of_zero_is_refused,
                 turns::eight_workers_take_ten_turns_each_in_the_order_of_their_tickets_and_never_two_at_once,
-                turns::those_who_wait_are_granted_in_the_order_in_which_they_came,
-                turns::a_wait_that_times_out_leaves_nothing,
-                turns::a_release_hands_the_lock_to_the_next_in_queue,
                 turns::tickets_grow_over_a_lock_item_that_was_deleted,
-                scopes::work_ends_when_its_lock_is_lost_and_else_with_a_release,
-                scopes::locks_that_are_named_in_any_order_are_had_together_by_everybody,
+                turns::those_who_stop_waiting_are_passed,
                 sharing::readers_come_and_go_beside_each_other_and_the_last_hands_over,
-                sharing::a_reader_alone_that_has_not_seen_who_came_hands_over_all_the_same,
-                sharing::a_reader_that_was_alone_before_a_writer_and_is_not_any_more_leaves_the_others,
-                sharing::a_downgrade_lets_readers_in_and_no_writer,
-                sharing::several_are_let_in_by_one_write_as_far_as_there_are_permits,
-                sharing::permits_that_are_not_left_are_refused_and_their_number_must_be_the_same,
                 sharers::a_write_of_a_sharer_that_was_applied_unseen_is_recognised,
                 sharers::a_write_of_a_sharer_that_was_not_applied_is_sent_again,
                 sharers::a_write_of_a_sharer_that_comes_twice_is_applied_once,
                 sharers::dead_readers_are_evicted_one_by_one_and_the_living_stay,
-                sharers::a_renewal_that_comes_before_the_eviction_saves_a_reader,
                 data::data_goes_to_the_next_holder_and_stays_until_it_is_removed,
-                data::who_has_an_older_token_writes_nothing_and_is_told,
                 data::data_is_written_once_whatever_its_request_meets,
-                data::a_late_copy_of_a_write_takes_no_later_one_back,
                 lease_lock::a_lease_is_found_extended_and_released_by_another_process,
-                lease_lock::a_lease_whose_requests_go_astray_is_one_lease,
                 lease_lock::a_lease_that_is_over_is_passed_by_who_waits,
                 lease_lock::leases_are_granted_in_turn_and_permits_are_leased,
-                leaving::a_guard_that_is_dropped_releases,
-                leaving::a_release_that_is_no_longer_waited_for_is_done_all_the_same,
-                leaving::those_who_stop_waiting_are_passed,
-                leaving::a_shutdown_that_keeps_tells_waiters_and_leaves_the_hold_to_its_guard,
-                leaving::a_shutdown_that_releases_tells_the_holder_and_hands_over,
                 dead::a_dead_holder_is_passed_after_its_lease_and_told,
-                dead::an_evicted_holder_learns_by_whom,
-                dead::a_dead_successor_is_passed,
                 dead::a_dead_successor_and_the_dead_behind_it_are_passed,
-                dead::a_holder_whose_lock_item_was_deleted_is_told_so,
                 faults::a_write_that_was_applied_unseen_is_recognised,
                 faults::a_write_that_was_not_applied_is_sent_again,
                 faults::four_workers_on_a_bad_network_are_never_two_at_once,
                 refusals::a_refusal_costs_a_consistent_read_where_it_shows_no_item_and_none_where_it_does,
-                refusals::no_wait_on_a_held_lock_names_the_holder_and_changes_nothing,
                 inspect::an_observer_sees_the_holder_and_the_queue_and_writes_nothing,
-                inspect::a_listing_shows_every_lock,
-                inspect::who_waits_is_told_its_place_whenever_it_changes,
-                admin::a_sweep_removes_a_holder_that_died_and_no_other,
+                inspect::a_listing_shows_every_lock_over_all_pages,
                 admin::a_sweep_removes_the_dead_of_a_whole_queue,
                 admin::an_idle_lock_is_removed_after_its_retention,
                 writes::a_fenced_item_refuses_the_stale_and_takes_the_fresh,
                 writes::a_checked_transaction_applies_only_while_its_hold_is_the_holder,
                 writes::versioned_updates_of_many_at_once_lose_nothing,
                 writes::a_versioned_write_that_was_applied_unseen_is_made_once,
-                damage::an_item_of_another_format_is_not_written_to,
-                damage::a_damaged_table_is_named_and_the_way_out_leads_out,
+                formats::an_item_of_another_format_is_not_written_to,
             }
         }
     };

@@ -1,15 +1,9 @@
 //! The item that refused a write: shown with the refusal, or found by a consistent read.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::sync::{Arc, Mutex};
 
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError::ConditionalCheckFailedException;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure::AllOld};
-use fairlock::{Error, RecordWait};
 
 use super::rig::Rig;
 use fairlock_testkit::lab::{Host, acquire};
@@ -72,25 +66,4 @@ pub(crate) async fn a_refusal_costs_a_consistent_read_where_it_shows_no_item_and
     };
     assert_eq!(*sent.lock().unwrap(), expected);
     guard.release().await.unwrap();
-}
-
-pub(crate) async fn no_wait_on_a_held_lock_names_the_holder_and_changes_nothing(rig: &Rig) {
-    let guard = acquire(&dated(rig).await).await;
-    let before = rig.items().await;
-    let other = rig.host().locks.fair_lock("a").unwrap();
-    let refused = other.acquire(RecordWait::NoWait).await.unwrap_err();
-    let Error::NotGranted {
-        holder: Some(holder),
-        position: None,
-        ..
-    } = &refused
-    else {
-        panic!("{refused}")
-    };
-    assert_eq!(holder.ticket, guard.ticket());
-    assert_eq!(rig.items().await, before);
-    guard.release().await.unwrap();
-    let guard = other.try_acquire().await.unwrap().unwrap();
-    guard.release().await.unwrap();
-    rig.comes_to_rest().await;
 }

@@ -1,8 +1,4 @@
 //! Where a scenario is played: an engine, a table on it, and clients, each behind a network of its own.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,13 +1,8 @@
 //! What happens to sharers: requests that are lost, and deaths.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::sync::atomic::Ordering;
 
-use aws_sdk_dynamodb::types::AttributeValue;
-use fairlock::embedded::{Fault, Faults, Gate, When};
+use fairlock::embedded::{Fault, Faults};
 use fairlock::{Error, LossReason};
 
 use super::faults::{each, in_vain, unseen};
@@ -93,43 +88,5 @@ pub(crate) async fn dead_readers_are_evicted_one_by_one_and_the_living_stay(rig:
     assert!(!alive.is_held(), "two believe that they have the lock");
     assert_eq!(counted(rig).await, (64, 0, 0, 0));
     writer.release().await.unwrap();
-    rig.comes_to_rest().await;
-}
-
-/// Raises the beat, as a renewal does.
-async fn renew(rig: &Rig) {
-    let mut item = rig.items().await.remove(0);
-    let sharers = item.get_mut("sharers").unwrap();
-    let AttributeValue::M(sharers) = sharers else {
-        unreachable!()
-    };
-    for sharer in sharers.values_mut() {
-        let AttributeValue::M(sharer) = sharer else {
-            unreachable!()
-        };
-        let beat: u64 = sharer["beat"].as_n().unwrap().parse().unwrap();
-        sharer.insert("beat".into(), AttributeValue::N((beat + 1).to_string()));
-    }
-    rig.put(&item).await;
-}
-
-pub(crate) async fn a_renewal_that_comes_before_the_eviction_saves_a_reader(rig: &Rig) {
-    let (host, dead, writer) = (rig.host(), mortal(rig), rig.host());
-    let (alive, _dead) = (shares(&host).await, shares(&dead).await);
-    let gate = Gate::closed();
-    let evict = Fault::Hold(When::Before, gate.clone());
-    meets(&writer.network, "evict", 1, evict);
-    let waiting = rig.waits_behind(0, &writer).await;
-    dead.network.set_faults(cut_off());
-    gate.reached(1).await;
-    renew(rig).await;
-    gate.open();
-    // The write was refused, and the writer has polled again.
-    let sent = writer.network.counts().requests();
-    let polled = || writer.network.counts().requests() > sent + 2;
-    until(async || polled() || waiting.is_finished()).await;
-    assert_eq!(counted(rig).await, (2, 1, 1, 1));
-    alive.release().await.unwrap();
-    granted(waiting).await.release().await.unwrap();
     rig.comes_to_rest().await;
 }

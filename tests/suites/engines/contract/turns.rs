@@ -1,21 +1,14 @@
-//! Turns: one at a time, in the order of their tickets, whatever the record wait.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
+//! Turns: one at a time, in the order of their tickets.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use fairlock::{Error, RecordWait, Ticket};
 use futures::future::join_all;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
-use super::rig::{MS, Rig, SECOND, granted, is_held, until};
-use fairlock_testkit::invalid::is_invalid;
+use super::rig::{MS, Rig, granted};
 use fairlock_testkit::lab::{Host, acquire};
-use fairlock_testkit::tamper::successors;
 
 pub(crate) async fn an_uncontended_turn_is_two_requests_and_leaves_one_item(rig: &Rig) {
     let host = rig.host();
@@ -32,25 +25,6 @@ pub(crate) async fn an_uncontended_turn_is_two_requests_and_leaves_one_item(rig:
     let guard = acquire(&host).await;
     assert!(guard.ticket() > first);
     guard.release().await.unwrap();
-}
-
-pub(crate) async fn every_record_wait_is_granted_a_free_lock_and_a_time_out_of_zero_is_refused(
-    rig: &Rig,
-) {
-    let lock = rig.host().locks.fair_lock("a").unwrap();
-    for wait in [
-        RecordWait::NoWait,
-        RecordWait::Timeout(60 * SECOND),
-        RecordWait::Infinite,
-    ] {
-        let guard = lock.acquire(wait).await.unwrap();
-        guard.release().await.unwrap();
-    }
-    let guard = lock.try_acquire().await.unwrap().unwrap();
-    let refused = lock.acquire(RecordWait::Timeout(Duration::ZERO)).await;
-    assert!(is_invalid(&refused.unwrap_err(), "say RecordWait::NoWait"));
-    guard.release().await.unwrap();
-    rig.comes_to_rest().await;
 }
 
 /// The callers that held the lock, and their tickets.
@@ -96,68 +70,6 @@ pub(crate) async fn eight_workers_take_ten_turns_each_in_the_order_of_their_tick
     rig.comes_to_rest().await;
 }
 
-pub(crate) async fn those_who_wait_are_granted_in_the_order_in_which_they_came(rig: &Rig) {
-    let guard = acquire(&rig.host()).await;
-    // More than there are slots.
-    let hosts = [(); 6].map(|()| rig.host_with(|builder| builder.successor_slots(2)));
-    let mut waiting = Vec::new();
-    for (before, host) in hosts.iter().enumerate() {
-        waiting.push(rig.waits_behind(before, host).await);
-    }
-    guard.release().await.unwrap();
-    let came = Mutex::new(Vec::new());
-    let turns = waiting.into_iter().enumerate().map(|(who, waiting)| {
-        let came = &came;
-        async move {
-            let guard = granted(waiting).await;
-            came.lock().unwrap().push(who);
-            guard.release().await.unwrap();
-        }
-    });
-    join_all(turns).await;
-    assert_eq!(*came.lock().unwrap(), [0, 1, 2, 3, 4, 5]);
-    rig.comes_to_rest().await;
-}
-
-pub(crate) async fn a_wait_that_times_out_leaves_nothing(rig: &Rig) {
-    let guard = acquire(&rig.host()).await;
-    // More than there are slots, so that some wait in the queue behind them.
-    let hosts = [(); 6].map(|()| rig.host_with(|builder| builder.successor_slots(4)));
-    let waits = hosts.iter().map(|host| {
-        let lock = host.locks.fair_lock("a").unwrap();
-        async move {
-            let started = Instant::now();
-            let refused = lock.acquire(RecordWait::Timeout(SECOND)).await;
-            (refused.unwrap_err(), started.elapsed())
-        }
-    });
-    for (refused, took) in join_all(waits).await {
-        assert!(matches!(refused, Error::NotGranted { .. }), "{refused}");
-        assert!(took >= SECOND, "{took:?}");
-    }
-    let onlooker = rig.host().locks.fair_lock("a").unwrap();
-    until(async || onlooker.inspect().await.unwrap().queue.is_empty()).await;
-    assert!(guard.is_held());
-    guard.release().await.unwrap();
-    acquire(&hosts[0]).await.release().await.unwrap();
-    rig.comes_to_rest().await;
-}
-
-pub(crate) async fn a_release_hands_the_lock_to_the_next_in_queue(rig: &Rig) {
-    let (host, successor) = (rig.host(), rig.host());
-    let guard = acquire(&host).await;
-    let ticket = guard.ticket();
-    let waiting = rig.waits_behind(0, &successor).await;
-    guard.release().await.unwrap();
-    // The release itself hands the lock off, before the successor has polled.
-    let item = &rig.items().await[0];
-    assert!(is_held(item) && successors(item) == 0, "{item:?}");
-    let next = granted(waiting).await;
-    assert!(next.ticket() > ticket);
-    next.release().await.unwrap();
-    rig.comes_to_rest().await;
-}
-
 pub(crate) async fn tickets_grow_over_a_lock_item_that_was_deleted(rig: &Rig) {
     let (host, other) = (rig.host(), rig.host());
     let mut newest = Ticket::default();
@@ -171,4 +83,17 @@ pub(crate) async fn tickets_grow_over_a_lock_item_that_was_deleted(rig: &Rig) {
         rig.delete_lock_item().await;
     }
     assert!(rig.items().await.is_empty());
+}
+
+pub(crate) async fn those_who_stop_waiting_are_passed(rig: &Rig) {
+    let hosts = [(); 4].map(|()| rig.single());
+    let guard = acquire(&hosts[0]).await;
+    let successor = rig.waits_behind(0, &hosts[1]).await;
+    let in_queue = rig.waits_behind(1, &hosts[2]).await;
+    let behind = rig.waits_behind(2, &hosts[3]).await;
+    successor.abort();
+    in_queue.abort();
+    guard.release().await.unwrap();
+    granted(behind).await.release().await.unwrap();
+    rig.comes_to_rest().await;
 }

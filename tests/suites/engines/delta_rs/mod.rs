@@ -1,8 +1,4 @@
 //! fairlock behind the trait of the crate `dynamodb_lock`, as callers of that trait see it. `docs/migration.md` leads to the adapter.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 mod adapter;
 

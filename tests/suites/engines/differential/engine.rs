@@ -18,7 +18,8 @@ use super::{http, stored};
 use fairlock_testkit::keyed_tables::{OF_LOCKS, create_table};
 
 const TABLE: &str = "differential";
-const TTL: &str = "expires_at";
+/// Not the default, so that a write that names the default is noticed.
+pub(crate) const TTL: &str = "goes_at";
 
 /// Whether a write applied, and if it did, the item after it. Or what is wrong with the answer, or with the item after it.
 pub(crate) type Played<T> = Result<Option<Option<T>>, String>;
@@ -253,7 +254,7 @@ fn answer<T, E: ProvideErrorMetadata + std::fmt::Debug>(
     }
 }
 
-/// Maps each `#name` to itself.
+/// Maps each `#name` to itself, and that of the TTL attribute to what it is called here.
 fn names(expressions: &[&str]) -> HashMap<String, String> {
     let starts = expressions
         .iter()
@@ -264,7 +265,10 @@ fn names(expressions: &[&str]) -> HashMap<String, String> {
         &rest[..end]
     });
     words
-        .map(|word| (format!("#{word}"), word.to_owned()))
+        .map(|word| {
+            let name = if word == "expires_at" { TTL } else { word };
+            (format!("#{word}"), name.to_owned())
+        })
         .collect()
 }
 

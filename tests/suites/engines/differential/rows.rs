@@ -10,35 +10,9 @@ use super::some::Few;
 /// The ticket of the row.
 pub(crate) const TICKET: u64 = 7;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RowKind {
-    Join,
-    VoidGap,
-    VoidDead,
-    VoidOwn,
-    Renew,
-    RenewUnderLater,
-    RenewUndated,
-    Date,
-    RemoveVoid,
-    RemoveWaiting,
-    RemoveSettled,
-}
-
-impl RowKind {
-    pub(crate) const ALL: [RowKind; 11] = [
-        RowKind::Join,
-        RowKind::VoidGap,
-        RowKind::VoidDead,
-        RowKind::VoidOwn,
-        RowKind::Renew,
-        RowKind::RenewUnderLater,
-        RowKind::RenewUndated,
-        RowKind::Date,
-        RowKind::RemoveVoid,
-        RowKind::RemoveWaiting,
-        RowKind::RemoveSettled,
-    ];
+kinds! { RowKind:
+    Join, VoidGap, VoidDead, VoidOwn, Renew, RenewUnderLater, RenewUndated, Date, RemoveVoid,
+    RemoveWaiting, RemoveSettled,
 }
 
 /// The value that a row is built from if there is none.

@@ -5,6 +5,7 @@ use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::value::{Map, Value};
 
+use super::engine::TTL;
 use super::some::Few;
 
 /// The ticket of a place is in its entry. If the nonce came with its ticket, it is in an attribute beside the entry.
@@ -51,7 +52,7 @@ pub(crate) fn lock(item: &LockItem) -> Map {
         ),
         ("broken", item.broken.as_deref().map(codec::notice)),
         (
-            "expires_at",
+            TTL,
             (item.expires_at > 0).then(|| Value::number(item.expires_at)),
         ),
     ];
