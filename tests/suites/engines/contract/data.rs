@@ -69,3 +69,30 @@ pub(crate) async fn data_is_written_once_whatever_its_request_meets(rig: &Rig) {
     guard.release().await.unwrap();
     rig.comes_to_rest().await;
 }
+
+pub(crate) async fn who_has_an_older_token_writes_nothing_and_is_told(rig: &Rig) {
+    let stale = acquire(&rig.host()).await;
+    stale.set_data("stale").await.unwrap();
+    rig.delete_lock_item().await;
+    let next = acquire(&rig.host()).await;
+    next.set_data("fresh").await.unwrap();
+    let fresh = Some((b"fresh".to_vec(), next.ticket()));
+    for refused in [stale.set_data("late").await, stale.clear_data().await] {
+        assert!(matches!(refused, Err(Error::Lost { .. })), "{refused:?}");
+    }
+    assert_eq!(carried(rig).await, fresh);
+    next.release().await.unwrap();
+}
+
+pub(crate) async fn a_late_copy_of_a_write_takes_no_later_one_back(rig: &Rig) {
+    let (host, after) = (rig.host(), 200 * MS);
+    let guard = acquire(&host).await;
+    meets(&host.network, "write data", 2, Fault::Duplicate { after });
+    guard.set_data("first").await.unwrap();
+    guard.clear_data().await.unwrap();
+    guard.set_data("last").await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(carried(rig).await, Some((b"last".to_vec(), guard.ticket())));
+    guard.release().await.unwrap();
+    rig.comes_to_rest().await;
+}

@@ -54,3 +54,20 @@ pub(crate) async fn a_dead_successor_and_the_dead_behind_it_are_passed(rig: &Rig
     next.release().await.unwrap();
     rig.comes_to_rest().await;
 }
+
+pub(crate) async fn a_holder_whose_lock_item_was_deleted_is_told_so(rig: &Rig) {
+    let host = rig.host_with(|builder| builder.lease_duration(6 * SECOND));
+    let guard = acquire(&host).await;
+    rig.delete_lock_item().await;
+    assert_eq!(guard.lost().await.reason, LossReason::Deleted);
+    let next = acquire(&rig.host()).await;
+    assert!(next.ticket() > guard.ticket());
+    let late = guard.release().await;
+    let reason = match &late {
+        Err(Error::Lost { reason, .. }) => Some(reason),
+        _ => None,
+    };
+    assert_eq!(reason, Some(&LossReason::Deleted), "{late:?}");
+    assert!(next.is_held());
+    next.release().await.unwrap();
+}

@@ -17,6 +17,7 @@ mod faults;
 mod formats;
 mod inspect;
 mod lease_lock;
+mod leaving;
 mod refusals;
 mod rig;
 mod sharers;
@@ -35,20 +36,29 @@ macro_rules! suite {
                 table::a_table_without_ttl_is_warned_of_until_it_is_switched_on,
                 table::what_is_added_to_the_request_is_there_and_nothing_else_is_compared,
                 turns::an_uncontended_turn_is_two_requests_and_leaves_one_item,
+                turns::every_record_wait_is_granted_a_free_lock_and_a_time_out_of_zero_is_refused,
+                turns::a_wait_that_times_out_leaves_nothing,
+                leaving::a_guard_that_is_dropped_releases,
+                leaving::a_release_that_is_no_longer_waited_for_is_done_all_the_same,
                 turns::eight_workers_take_ten_turns_each_in_the_order_of_their_tickets_and_never_two_at_once,
                 turns::tickets_grow_over_a_lock_item_that_was_deleted,
                 turns::those_who_stop_waiting_are_passed,
                 sharing::readers_come_and_go_beside_each_other_and_the_last_hands_over,
+                sharing::a_downgrade_lets_readers_in_and_no_writer,
+                sharing::permits_that_are_not_left_are_refused_and_their_number_must_be_the_same,
                 sharers::a_write_of_a_sharer_that_was_applied_unseen_is_recognised,
                 sharers::a_write_of_a_sharer_that_was_not_applied_is_sent_again,
                 sharers::a_write_of_a_sharer_that_comes_twice_is_applied_once,
                 sharers::dead_readers_are_evicted_one_by_one_and_the_living_stay,
                 data::data_goes_to_the_next_holder_and_stays_until_it_is_removed,
+                data::who_has_an_older_token_writes_nothing_and_is_told,
+                data::a_late_copy_of_a_write_takes_no_later_one_back,
                 data::data_is_written_once_whatever_its_request_meets,
                 lease_lock::a_lease_is_found_extended_and_released_by_another_process,
                 lease_lock::a_lease_that_is_over_is_passed_by_who_waits,
                 lease_lock::leases_are_granted_in_turn_and_permits_are_leased,
                 dead::a_dead_holder_is_passed_after_its_lease_and_told,
+                dead::a_holder_whose_lock_item_was_deleted_is_told_so,
                 dead::a_dead_successor_and_the_dead_behind_it_are_passed,
                 faults::a_write_that_was_applied_unseen_is_recognised,
                 faults::a_write_that_was_not_applied_is_sent_again,

@@ -109,3 +109,64 @@ pub(crate) async fn readers_come_and_go_beside_each_other_and_the_last_hands_ove
     assert_eq!(counted(rig).await, (0, 0, 0, 0));
     rig.comes_to_rest().await;
 }
+
+/// Callers that name another number of permits are refused, and write nothing.
+async fn are_refused(rig: &Rig, host: &Host) {
+    let before = rig.items().await;
+    for wait in [RecordWait::NoWait, RecordWait::Infinite] {
+        let six = host.locks.semaphore("a", 6).unwrap();
+        let fair = host.locks.fair_lock("a").unwrap();
+        for (refused, said) in [
+            (six.acquire(wait).await, 6),
+            (fair.acquire_shared(wait).await, 64),
+            (fair.acquire(wait).await, 64),
+        ] {
+            let refused = refused.unwrap_err();
+            let Error::InvalidItem { problem, .. } = &refused else {
+                panic!("{refused}")
+            };
+            let found = FIVE;
+            assert_eq!(*problem, ItemProblem::Permits { found, said });
+        }
+    }
+    assert_eq!(rig.items().await, before);
+}
+
+pub(crate) async fn a_downgrade_lets_readers_in_and_no_writer(rig: &Rig) {
+    let hosts = [(); 4].map(|()| rig.host());
+    let mut guard = acquire(&hosts[0]).await;
+    let readers = [
+        waits_to_share(rig, 0, &hosts[1]).await,
+        waits_to_share(rig, 1, &hosts[2]).await,
+    ];
+    let writer = rig.waits_behind(2, &hosts[3]).await;
+    guard.downgrade().await.unwrap();
+    let readers = join_all(readers.map(granted)).await;
+    assert_eq!(counted(rig).await, (3, 2, 2, 1));
+    assert!(!writer.is_finished() && guard.is_held());
+    guard.release().await.unwrap();
+    for reader in readers {
+        reader.release().await.unwrap();
+    }
+    granted(writer).await.release().await.unwrap();
+    rig.comes_to_rest().await;
+}
+
+pub(crate) async fn permits_that_are_not_left_are_refused_and_their_number_must_be_the_same(
+    rig: &Rig,
+) {
+    let hosts = [(); 3].map(|()| rig.host());
+    let (three, one) = (takes(&hosts[0], 3).await, takes(&hosts[1], 1).await);
+    let semaphore = |permits| hosts[2].locks.semaphore("a", permits).unwrap();
+    let refused = semaphore(FIVE).acquire_many(2, RecordWait::NoWait).await;
+    let refused = refused.unwrap_err();
+    assert!(matches!(refused, Error::NotGranted { .. }), "{refused}");
+    let last = semaphore(FIVE).acquire(RecordWait::NoWait).await.unwrap();
+    assert_eq!(counted(rig).await, (5, 2, 2, 0));
+    last.release().await.unwrap();
+    are_refused(rig, &hosts[2]).await;
+    three.release().await.unwrap();
+    one.release().await.unwrap();
+    are_refused(rig, &hosts[2]).await;
+    rig.comes_to_rest().await;
+}

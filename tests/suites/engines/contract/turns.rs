@@ -97,3 +97,46 @@ pub(crate) async fn those_who_stop_waiting_are_passed(rig: &Rig) {
     granted(behind).await.release().await.unwrap();
     rig.comes_to_rest().await;
 }
+
+pub(crate) async fn every_record_wait_is_granted_a_free_lock_and_a_time_out_of_zero_is_refused(
+    rig: &Rig,
+) {
+    let lock = rig.host().locks.fair_lock("a").unwrap();
+    for wait in [
+        RecordWait::NoWait,
+        RecordWait::Timeout(60 * SECOND),
+        RecordWait::Infinite,
+    ] {
+        let guard = lock.acquire(wait).await.unwrap();
+        guard.release().await.unwrap();
+    }
+    let guard = lock.try_acquire().await.unwrap().unwrap();
+    let refused = lock.acquire(RecordWait::Timeout(Duration::ZERO)).await;
+    assert!(matches!(refused, Err(Error::Invalid(_))));
+    guard.release().await.unwrap();
+    rig.comes_to_rest().await;
+}
+
+pub(crate) async fn a_wait_that_times_out_leaves_nothing(rig: &Rig) {
+    let guard = acquire(&rig.host()).await;
+    // More than there are slots, so that some wait in the queue behind them.
+    let hosts = [(); 6].map(|()| rig.host_with(|builder| builder.successor_slots(4)));
+    let waits = hosts.iter().map(|host| {
+        let lock = host.locks.fair_lock("a").unwrap();
+        async move {
+            let started = Instant::now();
+            let refused = lock.acquire(RecordWait::Timeout(SECOND)).await;
+            (refused.unwrap_err(), started.elapsed())
+        }
+    });
+    for (refused, took) in join_all(waits).await {
+        assert!(matches!(refused, Error::NotGranted { .. }), "{refused}");
+        assert!(took >= SECOND, "{took:?}");
+    }
+    let onlooker = rig.host().locks.fair_lock("a").unwrap();
+    until(async || onlooker.inspect().await.unwrap().queue.is_empty()).await;
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    acquire(&hosts[0]).await.release().await.unwrap();
+    rig.comes_to_rest().await;
+}
