@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::exchange::Answer;
-use crate::history::{End, Event};
+use crate::history::{self, End, Event};
 
 type Events = [(Duration, Event)];
 /// Calls by their numbers, which follow the order in which the calls were made.
@@ -14,14 +14,8 @@ pub(crate) type Calls<'a> = BTreeMap<usize, Asked<'a>>;
 /// A call for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked<'a> {
-    pub(crate) number: usize,
-    pub(crate) host: usize,
-    pub(crate) lock: &'a str,
-    /// A call that shares the lock joins no batch.
-    pub(crate) is_alone: bool,
-    /// When the call was made, and until when it waits at most.
+    pub(crate) of: &'a history::Asked,
     pub(crate) at: Duration,
-    pub(crate) until: Option<Duration>,
     /// When the call was granted, or ended without a grant.
     pub(crate) granted: Option<Duration>,
     pub(crate) gone: Option<Duration>,
@@ -30,17 +24,18 @@ pub(crate) struct Asked<'a> {
 impl Asked<'_> {
     /// Whether the call waits at all, and may join a batch.
     pub(crate) fn may_join_batch(&self) -> bool {
-        self.until != Some(self.at) && self.is_alone
+        self.of.until != Some(self.at) && self.of.is_alone
     }
 
     /// Whether both calls wait for the same lock, in the same client.
     pub(crate) fn waits_with(&self, other: &Asked<'_>) -> bool {
-        self.may_join_batch() && (self.host, self.lock) == (other.host, other.lock)
+        let (of, other) = (self.of, other.of);
+        self.may_join_batch() && (of.host, &of.lock) == (other.host, &other.lock)
     }
 
     /// Whether the call is neither granted nor gone, and has time left.
     pub(crate) fn waits(&self, at: Duration) -> bool {
-        let ends = [self.until, self.granted, self.gone];
+        let ends = [self.of.until, self.granted, self.gone];
         let end = ends.into_iter().flatten().min();
         self.at <= at && end.is_none_or(|end| at < end)
     }
@@ -51,35 +46,23 @@ pub(crate) fn calls(events: &Events) -> Calls<'_> {
     let mut calls = BTreeMap::new();
     for (at, event) in events {
         match event {
-            Event::Asked {
-                call,
-                host,
-                lock,
-                is_alone,
-                until,
-                ..
-            } => {
+            Event::Asked(of) => {
+                let (at, granted, gone) = (*at, None, None);
                 let asked = Asked {
-                    number: *call,
-                    host: *host,
-                    lock,
-                    is_alone: *is_alone,
-                    at: *at,
-                    until: *until,
-                    granted: None,
-                    gone: None,
+                    of,
+                    at,
+                    granted,
+                    gone,
                 };
-                calls.insert(*call, asked);
+                calls.insert(of.call, asked);
             }
-            Event::Granted { call, .. } => {
-                calls
-                    .entry(*call)
-                    .and_modify(|asked| asked.granted = Some(*at));
+            Event::Granted(it) => {
+                let granted = |asked: &mut Asked<'_>| asked.granted = Some(*at);
+                calls.entry(it.call).and_modify(granted);
             }
-            Event::Gone { call } => {
-                calls
-                    .entry(*call)
-                    .and_modify(|asked| asked.gone = Some(*at));
+            Event::Gone(call) => {
+                let gone = |asked: &mut Asked<'_>| asked.gone = Some(*at);
+                calls.entry(*call).and_modify(gone);
             }
             _ => {}
         }
@@ -90,7 +73,7 @@ pub(crate) fn calls(events: &Events) -> Calls<'_> {
 /// How many calls held several locks at once.
 pub(crate) fn together(events: &Events) -> u64 {
     let granted = events.iter().filter_map(|(_, event)| match event {
-        Event::Granted { call, .. } => Some(call),
+        Event::Granted(it) => Some(it.call),
         _ => None,
     });
     let mut times: BTreeMap<_, u64> = BTreeMap::new();
@@ -124,23 +107,17 @@ type Places<'a> = BTreeMap<(&'a str, u64), Batch>;
 pub(crate) fn batches(events: &Events) -> Vec<Batch> {
     let (mut batches, ends, calls) = (places(events), ends(events), calls(events));
     for (at, event) in events {
-        if let Event::Granted {
-            hold,
-            call,
-            lock,
-            ticket,
-            ..
-        } = event
-            && let Some((_, batch)) = batches.range_mut(of_lock(lock, *ticket)).next()
-            && (batch.first..=batch.last).contains(ticket)
+        if let Event::Granted(it) = event
+            && let Some((_, batch)) = batches.range_mut(of_lock(&it.lock, it.ticket)).next()
+            && (batch.first..=batch.last).contains(&it.ticket)
             // Only the call itself knows when a call for several locks requested this one.
-            && calls.get(call).is_some_and(|asked| asked.is_alone)
+            && calls.get(&it.call).is_some_and(|asked| asked.of.is_alone)
         {
             batch.turns.push(Turn {
                 at: *at,
-                call: *call,
-                ticket: *ticket,
-                end: ends.get(hold).copied(),
+                call: it.call,
+                ticket: it.ticket,
+                end: ends.get(&it.hold).copied(),
             });
         }
     }
@@ -178,7 +155,7 @@ fn of_lock(lock: &str, from: u64) -> RangeInclusive<(&str, u64)> {
 /// How each hold ended, and when.
 fn ends(events: &Events) -> BTreeMap<usize, (Duration, End)> {
     let ends = events.iter().filter_map(|(at, event)| match event {
-        Event::Ended { hold, how } => Some((*hold, (*at, *how))),
+        Event::Ended(hold, how) => Some((*hold, (*at, *how))),
         _ => None,
     });
     ends.collect()

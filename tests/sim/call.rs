@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fairlock::RecordWait;
 
-use crate::history::{Event, History};
+use crate::history::{Asked, Event, History};
 use crate::wanted::Wanted;
 use crate::world::{Host, World};
 
@@ -68,14 +68,14 @@ impl Call {
             RecordWait::Timeout(span) => Some(span + host.plan.timeout),
             RecordWait::Infinite => None,
         };
-        history.note(Event::Asked {
+        history.note(Event::Asked(Asked {
             call: number,
             host: host.id,
             lock: lock.to_owned(),
             is_alone,
             until,
             ends: takes.map(|takes| now + takes.div_f64(host.plan.rate) + TICKS),
-        });
+        }));
         Call {
             number,
             history,
@@ -91,7 +91,7 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         if !self.is_granted {
-            self.history.note(Event::Gone { call: self.number });
+            self.history.note(Event::Gone(self.number));
         }
     }
 }

@@ -13,39 +13,23 @@ use fairlock::embedded::Network;
 
 use crate::gossip::{Believes, Heard};
 
-/// Returns a client whose transport reports a connection that was closed without an answer as a refused request. The mistake: it takes a
-/// request that may have been applied for one that was not.
-pub(crate) fn takes_closed_for_refused(network: &Network) -> Client {
-    client(network, Mistake::ClosedIsRefused)
+/// What a client's transport does wrong.
+#[derive(Clone, Debug)]
+pub(crate) enum Mistake {
+    /// It reports a connection that was closed without an answer as a refused request. The client takes a request that may have been applied
+    /// for one that was not.
+    ClosedIsRefused,
+    /// It does not report which connection an answer came by, and keeps every connection. The client takes two answers of one front end for
+    /// two witnesses.
+    ConnectionsUnknown,
+    /// It shows what the host at this address heard by notifications as if the table showed it.
+    Believes(Believes, String, Arc<Mutex<Heard>>),
 }
 
-/// Returns a client whose transport does not report which connection an answer came by, and keeps every connection. The mistake: it takes
-/// two answers of one front end for two witnesses.
-pub(crate) fn knows_no_connections(network: &Network) -> Client {
-    client(network, Mistake::ConnectionsUnknown)
-}
-
-/// Returns a client whose transport shows what the host at this address heard by notifications as if the table showed it.
-pub(crate) fn believes(
-    network: &Network,
-    what: Believes,
-    own: String,
-    heard: Arc<Mutex<Heard>>,
-) -> Client {
-    client(network, Mistake::Believes(what, own.into(), heard))
-}
-
-fn client(network: &Network, mistake: Mistake) -> Client {
+pub(crate) fn client(network: &Network, mistake: Mistake) -> Client {
     let config = network.client().config().to_builder();
     let careless = Careless(mistake, network.http_client());
     Client::from_conf(config.http_client(careless).build())
-}
-
-#[derive(Clone, Debug)]
-enum Mistake {
-    ClosedIsRefused,
-    ConnectionsUnknown,
-    Believes(Believes, Arc<str>, Arc<Mutex<Heard>>),
 }
 
 #[derive(Clone, Debug)]

@@ -2,12 +2,10 @@
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
-    ScalarAttributeType, TransactWriteItem, Update,
-};
+use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType, TransactWriteItem, Update};
 use fairlock::LockGuard;
 use fairlock::embedded::Engine;
+use fairlock_testkit::keyed_tables;
 
 use crate::history::Event;
 use crate::world::{Host, World, wait};
@@ -16,17 +14,8 @@ const TABLE: &str = "cells";
 
 /// Creates the table of what the locks protect.
 pub(crate) async fn create_table(engine: &Engine) {
-    let key = KeySchemaElement::builder()
-        .attribute_name("lock")
-        .key_type(KeyType::Hash);
-    let attribute = AttributeDefinition::builder()
-        .attribute_name("lock")
-        .attribute_type(ScalarAttributeType::S);
-    let table = engine.client().create_table().table_name(TABLE);
-    let table = table.billing_mode(BillingMode::PayPerRequest);
-    let table = table.key_schema(key.build().unwrap());
-    let table = table.attribute_definitions(attribute.build().unwrap());
-    table.send().await.unwrap();
+    let keys = [("lock", ScalarAttributeType::S)];
+    keyed_tables::create_table(&engine.client(), TABLE, &keys).await;
 }
 
 /// Writes once. The caller may give up before the answer comes, and then the write is still under way. A caller that believes in its hold
@@ -71,14 +60,9 @@ async fn send(
         .expression_attribute_values(":token", token);
     let cell = TransactWriteItem::builder().update(cell.build().unwrap());
     let transaction = client.transact_write_items().client_request_token(name);
-    let transaction = transaction
-        .transact_items(cell.build())
-        .transact_items(check);
-    match transaction
-        .send()
-        .await
-        .map_err(|error| error.into_service_error())
-    {
+    let transaction = transaction.transact_items(cell.build());
+    let sent = transaction.transact_items(check).send().await;
+    match sent.map_err(|error| error.into_service_error()) {
         Err(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
             let mut reasons = cancelled.cancellation_reasons().iter();
             match reasons.any(|reason| reason.code() == Some("ConditionalCheckFailed")) {

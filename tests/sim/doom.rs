@@ -34,13 +34,13 @@ const GRAIN: Duration = Duration::from_secs(3);
 /// What the dead hosts left in the table.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Remains {
-    pub(crate) holders: usize,
+    holders: usize,
     /// Holders that entered with their process's first request, and died before they added a date.
-    pub(crate) undated: usize,
-    pub(crate) successors: usize,
-    pub(crate) rows: usize,
+    undated: usize,
+    successors: usize,
+    rows: usize,
     /// Locks without a holder, but with open tickets.
-    pub(crate) gaps: usize,
+    gaps: usize,
     longest: Duration,
 }
 
@@ -160,6 +160,17 @@ impl Remains {
         let lease = lease.and_then(|lease| lease.parse().ok());
         self.longest = self.longest.max(Duration::from_millis(lease.unwrap_or(0)));
         1
+    }
+
+    pub(crate) fn has_every_kind(&self) -> bool {
+        let counts = [
+            self.holders,
+            self.undated,
+            self.successors,
+            self.rows,
+            self.gaps,
+        ];
+        counts.iter().all(|count| *count > 0)
     }
 
     pub(crate) fn and(self, other: &Remains) -> Remains {

@@ -13,53 +13,20 @@ use crate::exchange::Exchange;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    /// A call was made. It waits until `until`, or for ever.
-    Asked {
-        call: usize,
-        host: usize,
-        lock: String,
-        /// The call wants the lock exclusively.
-        is_alone: bool,
-        until: Option<Duration>,
-        /// The call returns by then, whatever happens.
-        ends: Option<Duration>,
-    },
-    /// A call stopped waiting without a grant.
-    Gone {
-        call: usize,
-    },
+    /// A call was made.
+    Asked(Asked),
+    /// The call with this number stopped waiting without a grant.
+    Gone(usize),
     /// A caller was given a guard, and believes in its hold.
-    Granted {
-        hold: usize,
-        call: usize,
-        host: usize,
-        lock: String,
-        ticket: u64,
-        share: Share,
-    },
-    /// The caller of the hold that was granted just now bounds it.
-    Bounded(Box<Bounded>),
+    Granted(Granted),
     /// The hold keeps this many permits, and frees the others.
-    Keeps {
-        hold: usize,
-        permits: u64,
-    },
+    Keeps(usize, u64),
     /// The release of the hold has succeeded.
-    Released {
-        hold: usize,
-    },
-    /// An operator asks to break a place, with a reason that no other break has. The place has the tickets from the first to the last.
-    Broken {
-        lock: String,
-        /// The host of the place, if its owner's name tells it.
-        host: Option<usize>,
-        tickets: (u64, u64),
-        reason: String,
-    },
+    Released(usize),
+    /// An operator asks to break a place.
+    Broken(Break),
     /// The place was not as it was seen, or gone: the break with this reason has changed nothing.
-    Spared {
-        reason: String,
-    },
+    Spared(String),
     /// A holder was told that its hold was broken.
     ToldBroken {
         lock: String,
@@ -72,9 +39,7 @@ pub(crate) enum Event {
         permits: u64,
     },
     /// An operator deletes the lock if it is idle, from the first of two such events to the second.
-    MayBeDeleted {
-        lock: String,
-    },
+    MayBeDeleted(String),
     /// An operator asks the holders to give way, with a reason that no other request has.
     AsksToYield {
         lock: String,
@@ -92,10 +57,7 @@ pub(crate) enum Event {
         ticket: u64,
     },
     /// The holder stops believing in its hold.
-    Ended {
-        hold: usize,
-        how: End,
-    },
+    Ended(usize, End),
     /// The holder wrote to what the lock protects, with its ticket as token.
     Wrote {
         hold: usize,
@@ -136,18 +98,56 @@ pub(crate) enum Event {
     Barred(String),
 }
 
+impl Event {
+    /// The promise that a run itself has found broken, and how.
+    pub(crate) fn violation(&self) -> Option<(&'static str, &str)> {
+        match self {
+            Event::Stuck(what) => Some(("progress", what)),
+            Event::Left(what) => Some(("nothing left", what)),
+            Event::Barred(what) => Some(("past the dead", what)),
+            Event::Surprise(what) => Some(("no surprise", what)),
+            _ => None,
+        }
+    }
+}
+
 /// The ticket of a hold, and the number of its write.
 pub(crate) type Left = (u64, u64);
 
-/// A hold that its caller bounds.
+/// A call. Its number follows the order in which the calls were made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) call: usize,
+    pub(crate) host: usize,
+    pub(crate) lock: String,
+    /// The call wants the lock exclusively, and may join a batch.
+    pub(crate) is_alone: bool,
+    /// The call waits until then, or for ever.
+    pub(crate) until: Option<Duration>,
+    /// The call returns by then, whatever happens.
+    pub(crate) ends: Option<Duration>,
+}
+
+/// A hold, and how its caller bounds it.
 #[derive(Clone, Debug)]
-pub(crate) struct Bounded {
+pub(crate) struct Granted {
     pub(crate) hold: usize,
+    pub(crate) call: usize,
     pub(crate) host: usize,
     pub(crate) lock: String,
     pub(crate) ticket: u64,
     pub(crate) share: Share,
     pub(crate) bounds: Bounds,
+}
+
+/// A place to be broken, with the tickets from the first to the last. No other break has the reason.
+#[derive(Clone, Debug)]
+pub(crate) struct Break {
+    pub(crate) lock: String,
+    /// The host of the place, if its owner's name tells it.
+    pub(crate) host: Option<usize>,
+    pub(crate) tickets: (u64, u64),
+    pub(crate) reason: String,
 }
 
 /// Some of a lock's permits.
@@ -243,14 +243,12 @@ pub(crate) fn story(events: &[(Duration, Event)]) -> String {
         return told.filter(|line| line.contains(&ticket)).collect();
     }
     let queues = events.iter().filter_map(|(at, event)| match event {
-        Event::Granted {
-            host, lock, ticket, ..
-        } => Some(format!("{at:?}: host {host} has {lock} with {ticket}\n")),
         Event::Mischief(what) => Some(format!("{at:?}: {what}\n")),
-        Event::Broken { .. }
-        | Event::Spared { .. }
+        Event::Granted(_)
+        | Event::Broken(_)
+        | Event::Spared(_)
         | Event::Resizes { .. }
-        | Event::MayBeDeleted { .. } => Some(format!("{at:?}: {event:?}\n")),
+        | Event::MayBeDeleted(_) => Some(format!("{at:?}: {event:?}\n")),
         _ => None,
     });
     queues.collect()

@@ -6,9 +6,10 @@ use fairlock::{Error, Lease, RecordWait};
 use fastrand::Rng;
 use tokio::time::Instant;
 
+use crate::bounds::Bounds;
 use crate::call::Call;
-use crate::history::Share;
-use crate::stay::{Grant, Stay};
+use crate::history::{Granted, Share};
+use crate::stay::Stay;
 use crate::wanted::Wanted;
 use crate::worker::{RetryPolicy, is_due, pause, refused};
 use crate::world::{Host, World, wait};
@@ -82,17 +83,19 @@ async fn stay(
     }
     call.is_granted();
     let (lock, token) = (lease.lock(), lease.ticket().get());
-    let grant = Grant {
-        host: host.id,
+    let granted = Granted {
+        hold: world.history.next_hold(),
         call: call.number,
-        lock,
+        host: host.id,
+        lock: lock.to_owned(),
         ticket: token,
         share: Share {
             permits: wanted.permits,
             of: wanted.of,
         },
+        bounds: Bounds::default(),
     };
-    let mut stay = Stay::until(world, grant, wait(left(world, lease)));
+    let mut stay = Stay::until(world, granted, wait(left(world, lease)));
     let mut lease = lease.clone();
     for _ in 0..rng.u8(1..4) {
         host.link.awake().await;

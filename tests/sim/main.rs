@@ -53,7 +53,9 @@ use fairlock_testkit::effort::{graded, is_thorough, sampled, sized};
 use fairlock_testkit::lying_notifier::LIES;
 use history::Event;
 use mutation::Mutation;
+use mutation::Mutation as By;
 use report::Report;
+use run::Run;
 use seeds::Trial;
 
 /// How many seeds are run for a change, for a commit, and for a release.
@@ -89,18 +91,25 @@ fn the_promises_hold_of_every_seed() {
     assert!(!report.is_tame(), "too few kinds of faults in too many");
 }
 
+/// Runs these seeds, none of which may break a promise, for as long as `go_on` says.
+fn keeps(seeds: RangeInclusive<u64>, trial: Trial, go_on: impl Fn(&Run) -> bool + Sync) {
+    seeds::each(seeds, trial, |seed, run, violations| {
+        let (story, replay) = (history::story(&run.events), seeds::replay(seed, trial));
+        assert!(violations.is_empty(), "{story}{violations:#?}\n{replay}");
+        go_on(&run)
+    });
+}
+
 /// Within how many seeds of a plan that is bent towards it something rare happens. Most of it does in the first.
 const RARE: u64 = 40;
 
 #[test]
 fn what_is_rare_happens_in_plans_that_are_bent_towards_it() {
     for rare in rare::ALL {
-        let (trial, report) = (Trial::Rare(rare), Report::default());
+        let report = Report::default();
         let missing = || report.missing_of(rare.events());
-        seeds::each(seeds::within(RARE), trial, |seed, run, violations| {
-            let replay = seeds::replay(seed, trial);
-            assert!(violations.is_empty(), "{violations:#?}\n{replay}");
-            report.add(&run);
+        keeps(seeds::within(RARE), Trial::Rare(rare), |run| {
+            report.add(run);
             !missing().is_empty()
         });
         println!("{rare:?}: {report}");
@@ -115,10 +124,7 @@ const MENDED: [u64; 4] = [20_001_620, 30_002_321, 30_004_248, 1_071];
 #[test]
 fn the_promises_hold_of_seeds_that_broke_them_once() {
     for seed in MENDED {
-        let (run, violations) = seeds::one(seed, Trial::Plain);
-        let story = history::story(&run.events);
-        let replay = seeds::replay(seed, Trial::Plain);
-        assert!(violations.is_empty(), "{story}{violations:?}\n{replay}");
+        keeps(seed..=seed, Trial::Plain, |_| true);
     }
 }
 
@@ -156,113 +162,83 @@ fn digests() -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// The planted mistakes, the oracle that notices each, and the number of seeds within which it does.
-const MUTATIONS: [(Mutation, &str, u64); 45] = [
-    (Mutation::ClosedIsRefused, "no surprise", 10),
-    (Mutation::StartAtOne, "fencing", 10),
-    (Mutation::StartAtOne, "ticket order", 10),
-    (Mutation::UnknownState, "no surprise", 10),
-    (Mutation::EnterHeld, "a slot for the asking", 10),
-    (Mutation::EnterPastTickets, "nobody timely passed", 30),
-    (Mutation::EnterOneAtATime, "a slot for the asking", 10),
-    (Mutation::FillWithoutWatermark, "the queue in order", 30),
-    (Mutation::FillWithoutLeft, "who left is gone", 60),
-    (Mutation::FillByMemory, "who left is gone", 30),
-    (Mutation::ReleaseWithoutNonce, "nobody timely passed", 20),
-    (Mutation::EvictWithoutBeat, "exclusion", 60),
-    (Mutation::VoidWithoutBeat, "nobody timely voided", 30),
-    (Mutation::VoidWithoutNotExists, "nobody timely voided", 20),
-    (Mutation::JoinWithoutNotExists, "rows go forward", 10),
-    (Mutation::LeaseInMicroseconds, "progress", 10),
-    (Mutation::DeleteNoRow, "nothing left", 10),
-    (Mutation::ExpireYearsLater, "nothing left", 10),
-    (Mutation::SlowClock, "exclusion", 20),
-    (Mutation::DrawOneLess, "ticket order", 10),
-    (Mutation::DrawOneLess, "fencing", 10),
-    (Mutation::DrawOneLess, "turns as asked", 10),
-    (Mutation::PlaceOfOneLess, "nobody timely voided", 30),
-    (Mutation::PlaceOfOneMore, "the queue in order", 10),
-    (Mutation::Overstay, "exclusion", 10),
-    (Mutation::ToldLate, "calls end in time", 10),
-    (Mutation::ShareWithoutRoom, "the queue in order", 10),
-    (Mutation::SharePastSuccessors, "the queue in order", 10),
-    (Mutation::AdmitWhoeverIsThere, "no surprise", 10),
-    (Mutation::ShareWithoutFirst, "the queue in order", 10),
-    (Mutation::LeaseOverstayed, "exclusion", 10),
-    (Mutation::DataOfTheLost, "data in order", 20),
-    (Mutation::DataGoesBack, "data in order", 20),
-    (Mutation::ExpiryOfHosts, "exclusion", 20),
-    (Mutation::AnswersBehind, "exclusion", 20),
-    (Mutation::ConnectionsUnknown, "exclusion", 20),
-    (Mutation::NonceAlone, "one hold a nonce", 20),
-    (Mutation::NoncesAgain, "one hold a nonce", 20),
-    (Mutation::ConfirmedIsRenewed, "progress", 10),
-    (Mutation::ReleasingIsReleased, "exclusion", 10),
-    (Mutation::BoundsForgotten, "holds end in time", 10),
-    (Mutation::BoundsForgotten, "short holds last", 10),
-    (Mutation::BoundsForgotten, "a margin after a loss", 20),
-    (Mutation::ResizedWithoutRoom, "the queue in order", 10),
-    (Mutation::NoticesOfOthers, "told what was done", 20),
+/// The planted mistakes, the oracle that notices each, the number of seeds within which it does, and the seed in which it did last time.
+const MUTATIONS: [(By, &str, u64, u64); 45] = [
+    (By::ClosedIsRefused, "no surprise", 10, 0),
+    (By::StartAtOne, "fencing", 10, 0),
+    (By::StartAtOne, "ticket order", 10, 0),
+    (By::UnknownState, "no surprise", 10, 0),
+    (By::EnterHeld, "a slot for the asking", 10, 0),
+    (By::EnterPastTickets, "nobody timely passed", 30, 0),
+    (By::EnterOneAtATime, "a slot for the asking", 10, 0),
+    (By::FillWithoutWatermark, "the queue in order", 30, 0),
+    (By::FillWithoutLeft, "who left is gone", 60, 10),
+    (By::FillByMemory, "who left is gone", 30, 5),
+    (By::ReleaseWithoutNonce, "nobody timely passed", 20, 3),
+    (By::EvictWithoutBeat, "exclusion", 60, 12),
+    (By::VoidWithoutBeat, "nobody timely voided", 30, 2),
+    (By::VoidWithoutNotExists, "nobody timely voided", 20, 8),
+    (By::JoinWithoutNotExists, "rows go forward", 10, 0),
+    (By::LeaseInMicroseconds, "progress", 10, 1),
+    (By::DeleteNoRow, "nothing left", 10, 0),
+    (By::ExpireYearsLater, "nothing left", 10, 0),
+    (By::SlowClock, "exclusion", 20, 4),
+    (By::DrawOneLess, "ticket order", 10, 0),
+    (By::DrawOneLess, "fencing", 10, 0),
+    (By::DrawOneLess, "turns as asked", 10, 2),
+    (By::PlaceOfOneLess, "nobody timely voided", 30, 0),
+    (By::PlaceOfOneMore, "the queue in order", 10, 0),
+    (By::Overstay, "exclusion", 10, 0),
+    (By::ToldLate, "calls end in time", 10, 2),
+    (By::ShareWithoutRoom, "the queue in order", 10, 0),
+    (By::SharePastSuccessors, "the queue in order", 10, 0),
+    (By::AdmitWhoeverIsThere, "no surprise", 10, 0),
+    (By::ShareWithoutFirst, "the queue in order", 10, 0),
+    (By::LeaseOverstayed, "exclusion", 10, 2),
+    (By::DataOfTheLost, "data in order", 20, 2),
+    (By::DataGoesBack, "data in order", 20, 2),
+    (By::ExpiryOfHosts, "exclusion", 20, 1),
+    (By::AnswersBehind, "exclusion", 20, 1),
+    (By::ConnectionsUnknown, "exclusion", 20, 2),
+    (By::NonceAlone, "one hold a nonce", 20, 7),
+    (By::NoncesAgain, "one hold a nonce", 20, 1),
+    (By::ConfirmedIsRenewed, "progress", 10, 5),
+    (By::ReleasingIsReleased, "exclusion", 10, 0),
+    (By::BoundsForgotten, "holds end in time", 10, 0),
+    (By::BoundsForgotten, "short holds last", 10, 1),
+    (By::BoundsForgotten, "a margin after a loss", 20, 0),
+    (By::ResizedWithoutRoom, "the queue in order", 10, 0),
+    (By::NoticesOfOthers, "told what was done", 20, 4),
 ];
 
-/// The planted mistakes that an oracle does not notice in the first seed, and the seed in which it did last time.
-const SEEN: [(Mutation, &str, u64); 21] = [
-    (Mutation::AnswersBehind, "exclusion", 1),
-    (Mutation::BoundsForgotten, "a margin after a loss", 3),
-    (Mutation::BoundsForgotten, "short holds last", 1),
-    (Mutation::ConfirmedIsRenewed, "progress", 7),
-    (Mutation::ConnectionsUnknown, "exclusion", 2),
-    (Mutation::DataGoesBack, "data in order", 2),
-    (Mutation::DataOfTheLost, "data in order", 2),
-    (Mutation::DrawOneLess, "turns as asked", 3),
-    (Mutation::EvictWithoutBeat, "exclusion", 7),
-    (Mutation::ExpiryOfHosts, "exclusion", 1),
-    (Mutation::FillByMemory, "who left is gone", 5),
-    (Mutation::FillWithoutLeft, "who left is gone", 6),
-    (Mutation::LeaseOverstayed, "exclusion", 2),
-    (Mutation::NonceAlone, "one hold a nonce", 7),
-    (Mutation::NoncesAgain, "one hold a nonce", 1),
-    (Mutation::NoticesOfOthers, "told what was done", 4),
-    (Mutation::ReleaseWithoutNonce, "nobody timely passed", 3),
-    (Mutation::SlowClock, "exclusion", 4),
-    (Mutation::ToldLate, "calls end in time", 2),
-    (Mutation::VoidWithoutBeat, "nobody timely voided", 1),
-    (Mutation::VoidWithoutNotExists, "nobody timely voided", 1),
-];
-
-/// The seed in which this oracle noticed the mistake last time, if it does so again. A thorough run tries all seeds from the first on.
-fn caught_again(trial: Trial, mutation: Mutation, oracle: &str) -> Option<u64> {
-    if is_thorough() || seeds::replayed().is_some() {
-        return None;
-    }
-    let seen = SEEN
-        .iter()
-        .find(|(of, by, _)| *of == mutation && *by == oracle);
-    let seed = seen.map_or(0, |(_, _, seed)| *seed);
-    caught(trial, oracle, seed..=seed)
+/// The seed in which this oracle noticed the mistake. A thorough run tries all seeds from the first on, and others first the last one.
+fn noticed(trial: Trial, oracle: &str, within: u64, last: u64) -> Option<u64> {
+    let is_brief = !is_thorough() && seeds::replayed().is_none();
+    let again = is_brief.then(|| caught(trial, oracle, last..=last));
+    let anywhere = || caught(trial, oracle, seeds::first(within));
+    again.flatten().or_else(anywhere)
 }
 
 #[test]
 fn every_planted_mistake_is_noticed_by_its_oracle() {
-    let meant = MUTATIONS
-        .into_iter()
-        .filter(|(mutation, ..)| seeds::is_meant(*mutation));
+    let meant = MUTATIONS.into_iter();
+    let meant = meant.filter(|(mutation, ..)| seeds::is_meant(*mutation));
     // Most are noticed in their first seed, so each processor takes mistakes of its own.
-    let (meant, noticed) = (Mutex::new(meant), Mutex::new(Vec::new()));
+    let (meant, found) = (Mutex::new(meant), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..seeds::processors() {
             scope.spawn(|| {
-                while let Some((mutation, oracle, within)) = next(&meant) {
-                    let trial = Trial::Mutated(mutation);
-                    let again = caught_again(trial, mutation, oracle);
-                    let first = again.or_else(|| caught(trial, oracle, seeds::first(within)));
-                    let mut noticed = noticed.lock().unwrap();
-                    noticed.push((mutation, oracle, first, within));
+                while let Some((mutation, oracle, within, last)) = next(&meant) {
+                    let first = noticed(Trial::Mutated(mutation), oracle, within, last);
+                    found
+                        .lock()
+                        .unwrap()
+                        .push((mutation, oracle, first, within));
                 }
             });
         }
     });
-    for (mutation, oracle, first, within) in noticed.into_inner().unwrap() {
+    for (mutation, oracle, first, within) in found.into_inner().unwrap() {
         println!("{mutation:?}: {oracle}, seed {first:?} of {within}");
         assert!(
             first.is_some() || seeds::replayed().is_some(),
@@ -295,33 +271,20 @@ const DOOMED: (u64, u64, u64) = (40, 100, 200);
 
 #[test]
 fn who_never_waits_gets_past_all_who_died_by_the_server_clock() {
-    let (trial, left) = (Trial::Doomed(None), Mutex::new(Remains::default()));
-    seeds::each(
-        seeds::first(graded(DOOMED)),
-        trial,
-        |seed, run, violations| {
-            let (story, replay) = (history::story(&run.events), seeds::replay(seed, trial));
-            assert!(violations.is_empty(), "{story}{violations:#?}\n{replay}");
-            let mut left = left.lock().unwrap();
-            for (_, event) in &run.events {
-                if let Event::Remains(remains) = event {
-                    *left = left.and(remains);
-                }
+    let left = Mutex::new(Remains::default());
+    keeps(seeds::first(graded(DOOMED)), Trial::Doomed(None), |run| {
+        let mut left = left.lock().unwrap();
+        for (_, event) in &run.events {
+            if let Event::Remains(remains) = event {
+                *left = left.and(remains);
             }
-            true
-        },
-    );
+        }
+        true
+    });
     let left = left.into_inner().unwrap();
     println!("{left:?}");
-    let counts = [
-        left.holders,
-        left.undated,
-        left.successors,
-        left.rows,
-        left.gaps,
-    ];
-    let is_every_kind = counts.iter().all(|count| *count > 0);
-    assert!(is_every_kind || seeds::replayed().is_some(), "{left:?}");
+    let has_all = left.has_every_kind() || seeds::replayed().is_some();
+    assert!(has_all, "{left:?}");
 }
 
 #[test]
@@ -343,17 +306,11 @@ const LIED_TO: (u64, u64, u64) = (1, 8, 25);
 #[test]
 fn lies_of_every_notifier_break_no_promise() {
     for lie in LIES {
-        let (trial, told) = (Trial::Lied(lie), AtomicU64::new(0));
-        seeds::each(
-            seeds::seeds(graded(LIED_TO)),
-            trial,
-            |seed, run, violations| {
-                let (story, replay) = (history::story(&run.events), seeds::replay(seed, trial));
-                assert!(violations.is_empty(), "{story}{violations:#?}\n{replay}");
-                told.fetch_add(run.lies, Ordering::Relaxed);
-                true
-            },
-        );
+        let told = AtomicU64::new(0);
+        keeps(seeds::seeds(graded(LIED_TO)), Trial::Lied(lie), |run| {
+            told.fetch_add(run.lies, Ordering::Relaxed);
+            true
+        });
         println!("{lie:?}: told {told:?} times");
         let is_told = told.into_inner() > 0;
         assert!(is_told || seeds::replayed().is_some(), "{lie:?}");
@@ -370,11 +327,6 @@ fn the_plans_of_planted_mistakes_break_no_promise_without_them() {
     mutations.dedup();
     mutations.retain(|mutation| seeds::is_meant(*mutation));
     for mutation in sampled(mutations.into_iter(), 8) {
-        let trial = Trial::Bent(mutation);
-        seeds::each(seeds::seeds(graded(BENT)), trial, |seed, _, violations| {
-            let is_kept = violations.is_empty();
-            assert!(is_kept, "{violations:#?}\n{}", seeds::replay(seed, trial));
-            true
-        });
+        keeps(seeds::seeds(graded(BENT)), Trial::Bent(mutation), |_| true);
     }
 }

@@ -147,16 +147,12 @@ impl Mutation {
         match self {
             Mutation::DatesOfHosts => {
                 let apart = host.ahead.as_millis() as i64 - (APART / 2).as_millis() as i64;
-                DATES.iter().for_each(|path| count(body, path, apart));
+                count_all(body, &DATES, apart);
             }
             Mutation::ExpiryOfHosts => {
-                let off = i64::from(host.days_off) * 24 * 3600;
-                EXPIRIES.iter().for_each(|path| count(body, path, off));
+                count_all(body, &EXPIRIES, i64::from(host.days_off) * 24 * 3600);
             }
-            Mutation::DatesYearsLater => {
-                let years = 3_000_000_000_000;
-                DATES.iter().for_each(|path| count(body, path, years));
-            }
+            Mutation::DatesYearsLater => count_all(body, &DATES, 3_000_000_000_000),
             Mutation::DrawOneLess
                 if text(&body["UpdateExpression"]).contains("#last + :tickets") =>
             {
@@ -165,8 +161,8 @@ impl Mutation {
             Mutation::EnterOneAtATime if text(&body["UpdateExpression"]).contains(ENTERS) => {
                 put(body, "/ExpressionAttributeValues/:slots_taken/N", "0");
             }
-            Mutation::PlaceOfOneLess => PLACES.iter().for_each(|path| count(body, path, -1)),
-            Mutation::PlaceOfOneMore => PLACES.iter().for_each(|path| count(body, path, 1)),
+            Mutation::PlaceOfOneLess => count_all(body, &PLACES, -1),
+            Mutation::PlaceOfOneMore => count_all(body, &PLACES, 1),
             Mutation::StartAtOne => put(body, "/ExpressionAttributeValues/:start/N", "0"),
             Mutation::UnknownState if body["Item"]["state"]["S"] == "waiting" => {
                 put(body, "/Item/state/S", "walking");
@@ -176,10 +172,10 @@ impl Mutation {
                 put(body, "/ExpressionAttributeValues/:fewer/N", "0");
             }
             Mutation::NoticesOfOthers => {
-                let reasons = [":asked", ":broken"];
-                let reasons =
-                    reasons.map(|it| format!("/ExpressionAttributeValues/{it}/M/reason/S"));
-                reasons.iter().for_each(|path| put(body, path, "another"));
+                for notice in [":asked", ":broken"] {
+                    let path = format!("/ExpressionAttributeValues/{notice}/M/reason/S");
+                    put(body, &path, "another");
+                }
             }
             Mutation::DeleteNoRow => misdirect(body),
             Mutation::ExpireYearsLater => {
@@ -261,33 +257,7 @@ impl Mutation {
             Mutation::VoidWithoutBeat => (With("#state = :void"), "#entry.#beat = :beat"),
             Mutation::VoidWithoutNotExists => (Put("void"), "attribute_not_exists(#pk)"),
             Mutation::JoinWithoutNotExists => (Put("waiting"), "attribute_not_exists(#pk)"),
-            Mutation::LeaseInMicroseconds
-            | Mutation::DeleteNoRow
-            | Mutation::ExpireYearsLater
-            | Mutation::StartAtOne
-            | Mutation::UnknownState
-            | Mutation::SlowClock
-            | Mutation::EnterOneAtATime
-            | Mutation::DrawOneLess
-            | Mutation::PlaceOfOneLess
-            | Mutation::PlaceOfOneMore
-            | Mutation::DatesOfHosts
-            | Mutation::ExpiryOfHosts
-            | Mutation::DatesYearsLater
-            | Mutation::ClosedIsRefused
-            | Mutation::LeaseOverstayed
-            | Mutation::ToldLate
-            | Mutation::FillByMemory
-            | Mutation::NonceAlone
-            | Mutation::NoncesAgain
-            | Mutation::AnswersBehind
-            | Mutation::ConnectionsUnknown
-            | Mutation::ConfirmedIsRenewed
-            | Mutation::ReleasingIsReleased
-            | Mutation::BoundsForgotten
-            | Mutation::ResizedWithoutRoom
-            | Mutation::NoticesOfOthers
-            | Mutation::Overstay => return None,
+            _ => return None,
         })
     }
 }
@@ -324,6 +294,10 @@ fn mine(condition: &str) -> Option<&str> {
     let mine = &condition[condition.find(begin)?..];
     let ends = mine.find(end)? + end.len();
     Some(&mine[..ends])
+}
+
+fn count_all(body: &mut Value, paths: &[&str], more: i64) {
+    paths.iter().for_each(|path| count(body, path, more));
 }
 
 /// Adds `more` to a number of tickets or of milliseconds, if it is more than one.

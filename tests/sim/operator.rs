@@ -7,7 +7,7 @@ use fairlock::ResizeOutcome;
 use fairlock::{BreakOutcome, DeleteOutcome, LockClient, LockGuard, LossReason, Participant};
 use fastrand::Rng;
 
-use crate::history::Event;
+use crate::history::{Break, Event};
 use crate::plan::Sharing;
 use crate::wanted::ALL;
 use crate::world::{World, wait};
@@ -81,12 +81,12 @@ async fn break_one(world: &World, locks: &LockClient, lock: &str, rng: &mut Rng)
     // Each has a reason of its own.
     let reason = format!("break at {:?}", world.history.now());
     let last = seen.ticket.get();
-    world.history.note(Event::Broken {
+    world.history.note(Event::Broken(Break {
         lock: lock.to_owned(),
         host: host_of(seen),
         tickets: ((last + 1).saturating_sub(seen.tickets), last),
         reason: reason.clone(),
-    });
+    }));
     let done = match locks.break_hold(lock, seen, reason.as_str()).await {
         Ok(BreakOutcome::Broken { .. }) => return world.tally.fault("broken"),
         Ok(BreakOutcome::Changed) => "not broken: changed",
@@ -94,7 +94,7 @@ async fn break_one(world: &World, locks: &LockClient, lock: &str, rng: &mut Rng)
         Ok(_) | Err(_) => return,
     };
     world.tally.fault(done);
-    world.history.note(Event::Spared { reason });
+    world.history.note(Event::Spared(reason));
 }
 
 /// The host whose client has the place.
@@ -156,7 +156,7 @@ impl<'a> Deletes<'a> {
     fn note(&self) {
         let Deletes(world, lock) = self;
         let lock = (*lock).to_owned();
-        world.history.note(Event::MayBeDeleted { lock });
+        world.history.note(Event::MayBeDeleted(lock));
     }
 }
 

@@ -34,68 +34,59 @@ const HOST_FAULTS: [&str; 14] = [
 /// What happened, and how often. It names what did not happen, too.
 pub(crate) type Happened = BTreeMap<&'static str, u64>;
 
+/// Events that count as they are.
+const COUNTED: [&str; 6] = [
+    "turn",
+    "data found",
+    "lease extended",
+    "write with a check applied",
+    "hold lost",
+    "stale write refused",
+];
+
+fn counted(event: &Event) -> Option<&'static str> {
+    match event {
+        Event::Granted(_) => Some("turn"),
+        Event::Found { left: Some(_), .. } => Some("data found"),
+        Event::Exchanged(exchange) if exchange.verb == "extend" => Some("lease extended"),
+        Event::Applied(it) if it.token.is_some() => Some("write with a check applied"),
+        Event::Ended(_, End::Lost) => Some("hold lost"),
+        Event::Wrote {
+            accepted: false, ..
+        } => Some("stale write refused"),
+        _ => None,
+    }
+}
+
 /// What happened in a run.
 fn happened(run: &Run) -> Happened {
     let plan = &run.plan;
     let kinds = KINDS.into_iter().chain(HOST_FAULTS).chain(operator::DONE);
-    let mut happened: Happened = kinds.chain(FATES).map(|kind| (kind, 0)).collect();
+    let kinds = kinds.chain(FATES).chain(COUNTED);
+    let mut happened: Happened = kinds.map(|kind| (kind, 0)).collect();
     happened.extend(&run.counts.faults);
     for fate in batches::fates(&run.events) {
         *happened.entry(fate).or_default() += 1;
     }
-    let count =
-        |is: fn(&Event) -> bool| run.events.iter().filter(|(_, event)| is(event)).count() as u64;
-    let bounded = bounds::compared(&run.events);
+    for (_, event) in &run.events {
+        if let Some(what) = counted(event) {
+            *happened.entry(what).or_default() += 1;
+        }
+    }
+    let (events, bounded) = (&run.events, bounds::compared(&run.events));
+    let asked = asked::compared(plan, events);
     happened.extend([
         (
             "waiter compared with a grant",
-            passed::compared(plan, &run.events),
+            passed::compared(plan, events),
         ),
-        (
-            "calls of one client compared",
-            asked::compared(plan, &run.events),
-        ),
-        ("several locks had together", batches::together(&run.events)),
-        (
-            "hold brought back by a late copy",
-            newest::revived(&run.events),
-        ),
+        ("calls of one client compared", asked),
+        ("several locks had together", batches::together(events)),
+        ("hold brought back by a late copy", newest::revived(events)),
         ("notification", run.notifications),
         ("hold ended by its longest time", bounded.ends),
         ("hold kept for its shortest time", bounded.shortest),
         ("margin after a loss", bounded.margins),
-        (
-            "turn",
-            count(|event| matches!(event, Event::Granted { .. })),
-        ),
-        (
-            "data found",
-            count(|event| matches!(event, Event::Found { left: Some(_), .. })),
-        ),
-        (
-            "lease extended",
-            count(|event| matches!(event, Event::Exchanged(exchange) if exchange.verb == "extend")),
-        ),
-        (
-            "write with a check applied",
-            count(|event| matches!(event, Event::Applied(applied) if applied.token.is_some())),
-        ),
-        (
-            "hold lost",
-            count(|event| matches!(event, Event::Ended { how: End::Lost, .. })),
-        ),
-        (
-            "stale write refused",
-            count(|event| {
-                matches!(
-                    event,
-                    Event::Wrote {
-                        accepted: false,
-                        ..
-                    }
-                )
-            }),
-        ),
     ]);
     happened
 }

@@ -6,7 +6,7 @@ use fairlock::LockGuard;
 use tokio::task::AbortHandle;
 
 use crate::bounds::Bounds;
-use crate::history::{Bounded, End, Event, History, Share};
+use crate::history::{End, Event, Granted, History, Share};
 use crate::world::{World, spawn};
 
 /// A stay that is dropped before it ended was cut short by a crash.
@@ -21,15 +21,6 @@ struct Belief {
     ended: Mutex<bool>,
 }
 
-/// What was granted.
-pub(crate) struct Grant<'a> {
-    pub(crate) host: usize,
-    pub(crate) call: usize,
-    pub(crate) lock: &'a str,
-    pub(crate) ticket: u64,
-    pub(crate) share: Share,
-}
-
 impl Stay {
     pub(crate) fn begin(
         world: &World,
@@ -37,52 +28,33 @@ impl Stay {
         call: usize,
         (guard, bounds): (&LockGuard, Bounds),
     ) -> Stay {
-        let grant = Grant {
-            host,
+        let granted = Granted {
+            hold: world.history.next_hold(),
             call,
-            lock: guard.name(),
+            host,
+            lock: guard.name().to_owned(),
             ticket: guard.ticket().get(),
             share: Share {
                 permits: guard.permits(),
                 of: guard.total_permits(),
             },
-        };
-        let bounded = Bounded {
-            hold: 0,
-            host,
-            lock: grant.lock.to_owned(),
-            ticket: grant.ticket,
-            share: grant.share,
             bounds,
         };
-        let stay = Stay::until(world, grant, guard.lost());
-        if bounds != Bounds::default() {
-            let hold = stay.belief.hold;
-            let bounded = Box::new(Bounded { hold, ..bounded });
-            world.history.note(Event::Bounded(bounded));
-        }
-        stay
+        Stay::until(world, granted, guard.lost())
     }
 
     /// Begins a stay. The owner believes in the hold until `lost` resolves, unless it releases the hold before.
     pub(crate) fn until<T: Send>(
         world: &World,
-        grant: Grant<'_>,
+        granted: Granted,
         lost: impl Future<Output = T> + Send + 'static,
     ) -> Stay {
         let belief = Arc::new(Belief {
-            hold: world.history.next_hold(),
+            hold: granted.hold,
             history: world.history.clone(),
             ended: Mutex::new(false),
         });
-        world.history.note(Event::Granted {
-            hold: belief.hold,
-            call: grant.call,
-            host: grant.host,
-            lock: grant.lock.to_owned(),
-            ticket: grant.ticket,
-            share: grant.share,
-        });
+        world.history.note(Event::Granted(granted));
         let watch = belief.watch(lost);
         Stay { belief, watch }
     }
@@ -106,14 +78,14 @@ impl Stay {
 
     /// The owner counts on this many permits from now on.
     pub(crate) fn keeps(&self, permits: u64) {
-        let hold = self.belief.hold;
-        self.belief.history.note(Event::Keeps { hold, permits });
+        let keeps = Event::Keeps(self.belief.hold, permits);
+        self.belief.history.note(keeps);
     }
 
     /// The release has succeeded.
     pub(crate) fn is_released(&self) {
-        let hold = self.belief.hold;
-        self.belief.history.note(Event::Released { hold });
+        let released = Event::Released(self.belief.hold);
+        self.belief.history.note(released);
     }
 
     pub(crate) fn give_back(&self) {
@@ -137,8 +109,7 @@ impl Belief {
     fn end(&self, how: End) {
         let mut ended = self.ended.lock().unwrap();
         if !std::mem::replace(&mut *ended, true) {
-            let hold = self.hold;
-            self.history.note(Event::Ended { hold, how });
+            self.history.note(Event::Ended(self.hold, how));
         }
     }
 }

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use crate::applied::Applied;
 use crate::bounds::Bounds;
-use crate::careless;
+use crate::careless::{self, Mistake};
 use crate::checked;
 use crate::exchange::Exchange;
 use crate::faults::Tally;
@@ -164,22 +164,23 @@ impl World {
             post.clone(),
             self.tally.clone(),
         ));
-        if id == 0 && self.mutation == Some(Mutation::AnswersBehind) {
+        if id == 0 && self.makes(Mutation::AnswersBehind) {
             link.is_behind(60);
         }
         let network = self.network(id, plan, &link, made);
         let (heard, own) = (Arc::default(), post.as_ref().map(PostBox::address));
         let own = own.unwrap_or_default();
-        let client = match self.mutation {
-            Some(Mutation::ConfirmedIsRenewed) => {
-                careless::believes(&network, Believes::Confirmations, own, Arc::clone(&heard))
-            }
-            Some(Mutation::ReleasingIsReleased) => {
-                careless::believes(&network, Believes::Releases, own, Arc::clone(&heard))
-            }
-            Some(Mutation::ClosedIsRefused) => careless::takes_closed_for_refused(&network),
-            Some(Mutation::ConnectionsUnknown) => careless::knows_no_connections(&network),
-            _ => network.client(),
+        let believes = |what| Mistake::Believes(what, own, Arc::clone(&heard));
+        let mistake = match self.mutation {
+            Some(Mutation::ConfirmedIsRenewed) => Some(believes(Believes::Confirmations)),
+            Some(Mutation::ReleasingIsReleased) => Some(believes(Believes::Releases)),
+            Some(Mutation::ClosedIsRefused) => Some(Mistake::ClosedIsRefused),
+            Some(Mutation::ConnectionsUnknown) => Some(Mistake::ConnectionsUnknown),
+            _ => None,
+        };
+        let client = match mistake {
+            Some(mistake) => careless::client(&network, mistake),
+            None => network.client(),
         };
         let clock = self.clock_of(plan);
         let margin = self.margin_of(plan);
@@ -194,11 +195,9 @@ impl World {
             .server_clock_allowance(plan.allowance)
             .owner(format!("host-{id}-{made}"))
             .clock(clock.clone())
-            .seeded(self.random_source(id, made));
-        let builder = match plan.outage_timeout {
-            Some(most) => builder.testing(|it| it.outage_timeout = Some(most)),
-            None => builder,
-        };
+            .random_source(RandomSource::seeded(self.random_source(id, made)));
+        let builder =
+            builder.testing(|it| it.outage_timeout = plan.outage_timeout.or(it.outage_timeout));
         let builder = match (post, self.plan.lie) {
             (Some(own), Some(lie)) => {
                 let own = Liar::new(own, lie, self.lies.clone());
@@ -276,41 +275,36 @@ impl World {
         }
     }
 
+    fn makes(&self, mutation: Mutation) -> bool {
+        self.mutation == Some(mutation)
+    }
+
     /// Whether callers go on believing after they released the lock.
     pub(crate) fn overstays(&self) -> bool {
-        self.mutation == Some(Mutation::Overstay)
+        self.makes(Mutation::Overstay)
     }
 
     /// How much later callers receive an error than the product returns it.
     pub(crate) fn told_late(&self, host: &Host) -> Duration {
-        match self.mutation {
-            Some(Mutation::ToldLate) => host.plan.timeout,
-            _ => Duration::ZERO,
-        }
+        host.plan.timeout * u32::from(self.makes(Mutation::ToldLate))
     }
 
     /// The safety margin that the product is told, of that which a host wants.
     fn margin_of(&self, plan: HostPlan) -> Duration {
-        match self.mutation {
-            Some(Mutation::BoundsForgotten) => Duration::ZERO,
-            _ => plan.margin,
-        }
+        plan.margin * u32::from(!self.makes(Mutation::BoundsForgotten))
     }
 
     /// The bounds that the product is told, of those that a caller wants.
     pub(crate) fn bounds_of(&self, wanted: Bounds) -> Bounds {
-        match self.mutation {
-            Some(Mutation::BoundsForgotten) => Bounds::default(),
-            _ => wanted,
+        match self.makes(Mutation::BoundsForgotten) {
+            true => Bounds::default(),
+            false => wanted,
         }
     }
 
     /// How much longer than a lease lasts callers believe in it.
     pub(crate) fn lease_overstay(&self) -> Duration {
-        match self.mutation {
-            Some(Mutation::LeaseOverstayed) => Duration::from_secs(20),
-            _ => Duration::ZERO,
-        }
+        Duration::from_secs(20) * u32::from(self.makes(Mutation::LeaseOverstayed))
     }
 
     /// What DynamoDB's clock shows.

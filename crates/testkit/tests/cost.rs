@@ -32,34 +32,26 @@ const SLACK: f64 = 0.1;
 // ---------------------------------------------------------------------------------------------------------------
 // Figures
 
-type ByFormula = Box<dyn Fn(Constants) -> f64 + Send + Sync>;
-
 /// What the engine reported, beside the formula.
 struct Figure {
     what: String,
     measured: f64,
-    by_formula: ByFormula,
+    cost: QueueCost,
+    of: fn(QueueCost) -> f64,
 }
 
 impl Figure {
-    fn new(
-        what: String,
-        measured: f64,
-        cost: QueueCost,
-        of: impl Fn(QueueCost) -> f64 + Send + Sync + 'static,
-    ) -> Self {
-        let with = move |constants| QueueCost { constants, ..cost };
-        let by_formula = Box::new(move |constants| of(with(constants)));
-        Figure {
-            what,
-            measured,
-            by_formula,
-        }
+    fn by_formula(&self, constants: Constants) -> f64 {
+        let with = QueueCost {
+            constants,
+            ..self.cost
+        };
+        (self.of)(with)
     }
 
     /// How far the figure is from that of the formula with these numbers, if that is too far.
     fn differs(&self, constants: Constants) -> Option<String> {
-        let (what, measured, told) = (&self.what, self.measured, (self.by_formula)(constants));
+        let (what, measured, told) = (&self.what, self.measured, self.by_formula(constants));
         let differs = (measured - told).abs() > told * TOLERANCE + SLACK;
         differs.then(|| format!("{what}: measured {measured:.2}, by the formula {told:.2}"))
     }
@@ -73,7 +65,7 @@ static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
     let all = queues().into_iter().chain(renewals()).chain(first_waits());
     let figures = on_all_processors(all.collect());
     for figure in &figures {
-        let told = (figure.by_formula)(Constants::default());
+        let told = figure.by_formula(Constants::default());
         let (what, measured) = (&figure.what, figure.measured);
         println!("{what}: measured {measured:.2}, by the formula {told:.2}");
     }
@@ -103,48 +95,50 @@ fn on_all_processors(measurements: Vec<Measurement>) -> Vec<Figure> {
 
 /// Requests and units of a turn in queues of several lengths, built in several ways.
 fn queues() -> Vec<Measurement> {
-    let leased = Build {
-        lease: MS * 3_000,
-        ..Build::default()
-    };
-    let slotted = |slots| Build {
-        slots,
+    let slotted = Build {
+        slots: 4,
         ..Build::default()
     };
     let notified = Build {
         are_notified: true,
         ..Build::default()
     };
-    let cases = [
-        (2, Build::default()),
-        (8, Build::default()),
-        (16, Build::default()),
-        (32, Build::default()),
-        (64, Build::default()),
-        (32, leased),
-        (16, slotted(4)),
+    let plain = [2, 8, 16, 32, 64].map(|waiters| (waiters, Build::default()));
+    let built = [
+        (32, leased(3_000)),
+        (16, slotted),
         (2, notified),
         (8, notified),
     ];
     let figures = |(waiters, build)| {
         let (measured, cost, [writes, _]) = turn_of(setup(waiters, 50, 20), build);
-        let what = |figure| format!("{figure} of {waiters} waiters, {build:?}");
-        vec![
-            Figure::new(what("requests"), measured.requests, cost, |cost| {
-                cost.turn().requests
+        let figures: [(&str, f64, fn(QueueCost) -> f64); 4] = [
+            ("requests", measured.requests, |it| it.turn().requests),
+            ("write units", measured.write_units, |it| {
+                it.turn().write_units
             }),
-            Figure::new(what("write units"), measured.write_units, cost, |cost| {
-                cost.turn().write_units
-            }),
-            Figure::new(what("read units"), measured.read_units, cost, |cost| {
-                cost.turn().read_units
-            }),
-            Figure::new(what("writes"), writes, cost, |cost| {
-                cost.requests_to_write()
-            }),
-        ]
+            ("read units", measured.read_units, |it| it.turn().read_units),
+            ("writes", writes, |it| it.requests_to_write()),
+        ];
+        let figure = |(figure, measured, of)| {
+            let what = format!("{figure} of {waiters} waiters, {build:?}");
+            Figure {
+                what,
+                measured,
+                cost,
+                of,
+            }
+        };
+        figures.map(figure).into()
     };
-    later(cases, figures)
+    later(plain.into_iter().chain(built), figures)
+}
+
+fn leased(ms: u32) -> Build {
+    Build {
+        lease: MS * ms,
+        ..Build::default()
+    }
 }
 
 /// Each case as a measurement, which makes these figures of it.
@@ -160,14 +154,15 @@ fn later<T: Send + 'static>(
 fn renewals() -> Vec<Measurement> {
     let cases = [(32, 50, 3_000), (64, 50, 1_500), (4, 5_000, 10_000)];
     let figure = |(waiters, hold, lease)| {
-        let build = Build {
-            lease: MS * lease,
-            ..Build::default()
-        };
-        let (_, cost, [_, renewals]) = turn_of(setup(waiters, hold, 30), build);
+        let (_, cost, [_, measured]) = turn_of(setup(waiters, hold, 30), leased(lease));
         let what = format!("renewals of {waiters} waiters, {hold} ms, a lease of {lease} ms");
-        let all = |cost: QueueCost| cost.renewals().total();
-        vec![Figure::new(what, renewals, cost, all)]
+        let of = |it: QueueCost| it.renewals().total();
+        vec![Figure {
+            what,
+            measured,
+            cost,
+            of,
+        }]
     };
     later(cases, figure)
 }
@@ -179,7 +174,13 @@ fn first_waits() -> Vec<Measurement> {
         let cost = QueueCost::new(1.0, MS * hold, ROUND_TRIP);
         let what = format!("polls of a first wait for {hold} ms");
         let measured = virtual_time(polls_of(MS * hold));
-        vec![Figure::new(what, measured, cost, |cost| cost.first())]
+        let of = |it: QueueCost| it.first();
+        vec![Figure {
+            what,
+            measured,
+            cost,
+            of,
+        }]
     };
     later(holds, figure)
 }
@@ -252,8 +253,8 @@ fn sizes(seen: &[Items]) -> (f64, f64) {
         key.is_ok_and(|key| key.ends_with("#lock"))
     };
     let (locks, rows): (Vec<_>, Vec<_>) = seen.iter().flatten().partition(is_lock);
-    let units = locks.iter().map(|item| (size(item) / 1_024.0).ceil());
-    (mean(units), mean(rows.iter().map(|item| size(item))))
+    let units = locks.iter().map(|item| size(item).div_ceil(1_024) as f64);
+    (mean(units), mean(rows.iter().map(|item| size(item) as f64)))
 }
 
 fn mean(numbers: impl ExactSizeIterator<Item = f64>) -> f64 {
@@ -262,10 +263,10 @@ fn mean(numbers: impl ExactSizeIterator<Item = f64>) -> f64 {
 }
 
 /// As DynamoDB counts bytes.
-fn size(item: &HashMap<String, AttributeValue>) -> f64 {
+fn size(item: &HashMap<String, AttributeValue>) -> usize {
     let attributes = item.iter();
     let bytes = attributes.map(|(name, value)| name.len() + size_of(value));
-    bytes.sum::<usize>() as f64
+    bytes.sum()
 }
 
 fn size_of(value: &AttributeValue) -> usize {
@@ -274,12 +275,7 @@ fn size_of(value: &AttributeValue) -> usize {
         AttributeValue::N(number) => number.len().div_ceil(2) + 1,
         AttributeValue::B(bytes) => bytes.as_ref().len(),
         AttributeValue::L(list) => 3 + list.iter().map(|it| 1 + size_of(it)).sum::<usize>(),
-        AttributeValue::M(map) => {
-            let fields = map.iter();
-            3 + fields
-                .map(|(name, it)| 1 + name.len() + size_of(it))
-                .sum::<usize>()
-        }
+        AttributeValue::M(map) => 3 + map.len() + size(map),
         _ => 1,
     }
 }
@@ -289,9 +285,8 @@ fn size_of(value: &AttributeValue) -> usize {
 
 #[test]
 fn queues_cost_what_the_formula_says() {
-    let differing = FIGURES
-        .iter()
-        .filter_map(|figure| figure.differs(Constants::default()));
+    let figures = FIGURES.iter();
+    let differing = figures.filter_map(|figure| figure.differs(Constants::default()));
     let differing: Vec<_> = differing.collect();
     assert!(differing.is_empty(), "{differing:#?}");
 }
@@ -367,32 +362,24 @@ fn the_example_of_the_page_is_computed_by_the_formula() {
         item_units: 2.0,
         ..QueueCost::new(7.0, MS * 50, ROUND_TRIP)
     };
-    let of_both = |of: &dyn Fn(QueueCost) -> String| [false, true].map(|told| of(queue(told)));
     let number = |value: f64| {
         let text = format!("{value:.1}");
         text.strip_suffix(".0").unwrap_or(&text).to_owned()
     };
     let dollars = |turn: TurnCost| 0.625 * turn.write_units + 0.125 * turn.read_units;
-    let expected = [
-        (
-            "`first`, `successors`",
-            of_both(&|it| format!("{}, {}", number(it.first()), number(it.successors()))),
-        ),
-        (
-            "read units a turn",
-            of_both(&|it| number(it.turn().read_units)),
-        ),
-        (
-            "write units a turn",
-            of_both(&|it| number(it.turn().write_units)),
-        ),
-        ("requests a turn", of_both(&|it| number(it.turn().requests))),
-        (
-            "dollars for a million turns",
-            of_both(&|it| format!("{:.2}", dollars(it.turn()))),
-        ),
+    let expected: [(&str, &dyn Fn(QueueCost) -> String); 5] = [
+        ("`first`, `successors`", &|it| {
+            format!("{}, {}", number(it.first()), number(it.successors()))
+        }),
+        ("read units a turn", &|it| number(it.turn().read_units)),
+        ("write units a turn", &|it| number(it.turn().write_units)),
+        ("requests a turn", &|it| number(it.turn().requests)),
+        ("dollars for a million turns", &|it| {
+            format!("{:.2}", dollars(it.turn()))
+        }),
     ];
-    for (name, cells) in expected {
+    for (name, of) in expected {
+        let cells = [false, true].map(|are_notified| of(queue(are_notified)));
         assert_eq!(row(&cost, name), cells, "{name}");
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn check(plan: &Plan, events: &Events) -> Result<(), String> {
 pub(crate) fn compared(plan: &Plan, events: &Events) -> u64 {
     let (calls, troubles) = (calls(events), troubles(plan, events));
     let compared = granted(events, &calls).flat_map(|granted| {
-        let younger = calls.range(granted.number + 1..);
+        let younger = calls.range(granted.of.call + 1..);
         let at = granted.granted.unwrap_or_default();
         let younger = younger.take_while(move |(_, younger)| younger.at <= at);
         let younger =
@@ -71,7 +71,7 @@ fn wrong(granted: &Asked<'_>, passed: &Asked<'_>) -> Result<(), String> {
 /// The granted calls that waited, in no particular order.
 fn granted<'a>(events: &'a Events, calls: &'a Calls<'a>) -> impl Iterator<Item = &'a Asked<'a>> {
     let granted = events.iter().filter_map(|(_, event)| match event {
-        Event::Granted { call, .. } => calls.get(call),
+        Event::Granted(it) => calls.get(&it.call),
         _ => None,
     });
     granted.filter(|asked| asked.may_join_batch())
@@ -84,12 +84,12 @@ fn older<'a>(
     from: usize,
 ) -> impl Iterator<Item = Asked<'a>> {
     let at = granted.granted.unwrap_or_default();
-    let older = calls.range(from..granted.number).map(|(_, older)| *older);
+    let older = calls.range(from..granted.of.call).map(|(_, older)| *older);
     older.filter(move |older| older.waits(at) && older.waits_with(granted))
 }
 
 fn is_excused(troubles: &Troubles, older: &Asked<'_>, granted: &Asked<'_>) -> bool {
-    let mut of_host = troubles.get(&older.host).into_iter().flatten();
+    let mut of_host = troubles.get(&older.of.host).into_iter().flatten();
     of_host.any(|(begun, ended)| Some(*begun) <= granted.granted && older.at <= *ended)
 }
 
@@ -101,14 +101,11 @@ fn troubles(plan: &Plan, events: &Events) -> Troubles {
             Event::Exchanged(exchange) if is_trouble(plan, exchange, *at) => {
                 (exchange.host, exchange.sent)
             }
-            Event::Granted { hold, host, .. } => {
-                holders.insert(*hold, *host);
+            Event::Granted(it) => {
+                holders.insert(it.hold, it.host);
                 continue;
             }
-            Event::Ended {
-                hold,
-                how: End::Lost,
-            } => (holders[hold], *at),
+            Event::Ended(hold, End::Lost) => (holders[hold], *at),
             _ => continue,
         };
         troubles.entry(host).or_default().push((begun, *at));

@@ -5,12 +5,11 @@
 //! release has succeeded. Nothing is claimed of a hold that an operator broke, or whose place another host gave up for a dead one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::AddAssign;
 use std::time::Duration;
 
 use super::Events;
 use super::broken::{Broken, MostPermits};
-use crate::history::{Bounded, End, Event, Share};
+use crate::history::{End, Event, Granted, Share};
 use crate::plan::Plan;
 
 /// The clock of a host runs at a rate within this share of the right one, and timers round up.
@@ -28,14 +27,6 @@ pub(crate) struct Compared {
     pub(crate) margins: u64,
 }
 
-impl AddAssign for Compared {
-    fn add_assign(&mut self, more: Compared) {
-        self.ends += more.ends;
-        self.shortest += more.shortest;
-        self.margins += more.margins;
-    }
-}
-
 pub(super) fn longest(events: &Events) -> Result<(), String> {
     let mut due: BTreeMap<usize, (Duration, u64)> = BTreeMap::new();
     for (at, event) in events {
@@ -43,13 +34,12 @@ pub(super) fn longest(events: &Events) -> Result<(), String> {
             return Err(format!("{at:?}: {ticket} should have ended at {until:?}"));
         }
         match event {
-            Event::Bounded(bounded) => {
-                if let Some(max) = bounded.bounds.max {
-                    let until = *at + max.div_f64(1.0 - DRIFT) + TICKS;
-                    due.insert(bounded.hold, (until, bounded.ticket));
-                }
+            Event::Granted(it) => {
+                let until = |max: Duration| *at + max.div_f64(1.0 - DRIFT) + TICKS;
+                let ends = it.bounds.max.map(until);
+                due.extend(ends.map(|until| (it.hold, (until, it.ticket))));
             }
-            Event::Ended { hold, .. } => _ = due.remove(hold),
+            Event::Ended(hold, _) => _ = due.remove(hold),
             _ => {}
         }
     }
@@ -75,14 +65,13 @@ pub(crate) fn compared(events: &Events) -> Compared {
     let mut granted = BTreeMap::new();
     for (at, event) in events {
         match event {
-            Event::Bounded(bounded) => {
-                let max = bounded.bounds.max.unwrap_or(Duration::MAX);
-                granted.insert(bounded.hold, at.saturating_add(max.mul_f64(1.0 - DRIFT)));
+            Event::Granted(it) => {
+                let max = it.bounds.max.unwrap_or(Duration::MAX);
+                granted.insert(it.hold, at.saturating_add(max.mul_f64(1.0 - DRIFT)));
             }
-            Event::Ended {
-                hold,
-                how: End::Lost,
-            } => compared.ends += u64::from(granted.get(hold).is_some_and(|due| due <= at)),
+            Event::Ended(hold, End::Lost) => {
+                compared.ends += u64::from(granted.get(hold).is_some_and(|due| due <= at));
+            }
             _ => {}
         }
     }
@@ -91,7 +80,7 @@ pub(crate) fn compared(events: &Events) -> Compared {
 
 /// A hold that has ended for its caller, and that others do not have beside it yet.
 struct Kept<'a> {
-    of: &'a Bounded,
+    of: &'a Granted,
     until: Duration,
 }
 
@@ -99,7 +88,7 @@ impl<'a> Kept<'a> {
     /// Returns how long the hold that ended at `at` is kept for this reason, if it is.
     fn by(
         what: &str,
-        of: &'a Bounded,
+        of: &'a Granted,
         granted: Duration,
         (at, how): (Duration, End),
         is_released: bool,
@@ -127,18 +116,17 @@ fn kept<'a>(
 ) -> Result<(), String> {
     let (broken, released) = (Broken::of(events), released(events));
     // With when it was granted, and how many permits of it are left.
-    let mut holds: BTreeMap<usize, (&Bounded, Duration, u64)> = BTreeMap::new();
+    let mut holds: BTreeMap<usize, (&Granted, Duration, u64)> = BTreeMap::new();
     let mut kept: Vec<(Kept<'a>, u64)> = Vec::new();
     let mut permits = MostPermits::default();
     for (at, event) in events {
         permits.note(event);
         match event {
-            Event::Bounded(of) => _ = holds.insert(of.hold, (of, *at, of.share.permits)),
             // Permits that are given back before the shortest time is over are free once it is.
-            Event::Keeps { hold, permits } if what == "margin" => {
+            Event::Keeps(hold, permits) if what == "margin" => {
                 holds.entry(*hold).and_modify(|(.., left)| *left = *permits);
             }
-            Event::Ended { hold, how } => {
+            Event::Ended(hold, how) => {
                 let ended = holds.remove(hold).and_then(|(of, granted, left)| {
                     let is_released = released.contains(hold);
                     Some((Kept::by(what, of, granted, (*at, *how), is_released)?, left))
@@ -150,18 +138,15 @@ fn kept<'a>(
                 let of = kept.of;
                 (of.host, &of.lock, of.ticket) != (*host, lock, *ticket)
             }),
-            Event::Granted {
-                lock,
-                ticket,
-                share,
-                ..
-            } => {
+            Event::Granted(it) => {
+                let (lock, ticket, share) = (&it.lock, it.ticket, it.share);
+                holds.insert(it.hold, (it, *at, share.permits));
                 kept.retain(|(kept, _)| {
                     *at < kept.until && !broken.is(&kept.of.lock, kept.of.ticket, *at)
                 });
                 let mut of_lock = kept.iter().filter(|(kept, _)| kept.of.lock == *lock);
-                let most = permits.of(lock, *share);
-                let early = of_lock.find(|(kept, left)| kept.excludes(*share, *left, most));
+                let most = permits.of(lock, share);
+                let early = of_lock.find(|(kept, left)| kept.excludes(share, *left, most));
                 if let Some((kept, _)) = early {
                     let (of, until) = (kept.of.ticket, kept.until);
                     return Err(format!(
@@ -178,7 +163,7 @@ fn kept<'a>(
 /// The holds whose release has succeeded.
 fn released(events: &Events) -> BTreeSet<usize> {
     let released = events.iter().filter_map(|(_, event)| match event {
-        Event::Released { hold } => Some(*hold),
+        Event::Released(hold) => Some(*hold),
         _ => None,
     });
     released.collect()

@@ -18,16 +18,11 @@ impl<'a> Broken<'a> {
         let spared = spared(events);
         let mut broken = Broken::default();
         for (at, event) in events {
-            if let Event::Broken {
-                lock,
-                tickets,
-                reason,
-                ..
-            } = event
-                && !spared.contains(reason.as_str())
+            if let Event::Broken(it) = event
+                && !spared.contains(it.reason.as_str())
             {
-                let (first, last) = *tickets;
-                broken.0.entry((lock, last)).or_insert((first, *at));
+                let (first, last) = it.tickets;
+                broken.0.entry((&it.lock, last)).or_insert((first, *at));
             }
         }
         broken
@@ -63,7 +58,7 @@ impl<'a> MostPermits<'a> {
 /// The reasons of breaks that have changed nothing. Each break has a reason of its own.
 fn spared(events: &Events) -> BTreeSet<&str> {
     let spared = events.iter().filter_map(|(_, event)| match event {
-        Event::Spared { reason } => Some(reason.as_str()),
+        Event::Spared(reason) => Some(reason.as_str()),
         _ => None,
     });
     spared.collect()
@@ -73,12 +68,9 @@ fn spared(events: &Events) -> BTreeSet<&str> {
 pub(super) fn places(events: &Events) -> Vec<(&str, usize, u64, Duration)> {
     let spared = spared(events);
     let broken = events.iter().filter_map(|(at, event)| match event {
-        Event::Broken {
-            lock,
-            host: Some(host),
-            tickets: (_, last),
-            reason,
-        } if !spared.contains(reason.as_str()) => Some((lock.as_str(), *host, *last, *at)),
+        Event::Broken(it) if !spared.contains(it.reason.as_str()) => {
+            Some((it.lock.as_str(), it.host?, it.tickets.1, *at))
+        }
         _ => None,
     });
     broken.collect()
@@ -90,13 +82,8 @@ pub(super) fn told(events: &Events) -> Result<(), String> {
     let (mut breaks, mut asks) = (BTreeMap::new(), BTreeSet::new());
     for (at, event) in events {
         let is_true = match event {
-            Event::Broken {
-                lock,
-                tickets,
-                reason,
-                ..
-            } => {
-                breaks.insert(reason, (lock, tickets));
+            Event::Broken(it) => {
+                breaks.insert(&it.reason, it);
                 true
             }
             Event::AsksToYield { lock, reason } => {
@@ -107,8 +94,9 @@ pub(super) fn told(events: &Events) -> Result<(), String> {
                 lock,
                 ticket,
                 reason,
-            } => breaks.get(reason).is_some_and(|(of, (first, last))| {
-                *of == lock && (*first..=*last).contains(ticket)
+            } => breaks.get(reason).is_some_and(|it| {
+                let (first, last) = it.tickets;
+                it.lock == *lock && (first..=last).contains(ticket)
             }),
             Event::ToldToYield { lock, reason } => asks.contains(&(lock, reason)),
             _ => true,

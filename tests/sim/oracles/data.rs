@@ -35,7 +35,7 @@ pub(super) fn check(events: &Events) -> Result<(), String> {
                 lock.left = lock.left.max(Some((*left, *at)));
             }
             // A deletion is of what its client saw, so it takes no data along that came later.
-            Event::MayBeDeleted { lock } => {
+            Event::MayBeDeleted(lock) => {
                 locks.entry(lock).or_default().left = None;
             }
             Event::Found {

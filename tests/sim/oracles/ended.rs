@@ -4,20 +4,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Events;
-use crate::history::Event;
+use crate::history::{Asked, Event, Granted};
 
 pub(super) fn check(events: &Events) -> Result<(), String> {
-    let mut due: BTreeMap<usize, (Duration, &Event)> = BTreeMap::new();
+    let mut due: BTreeMap<usize, (Duration, &Asked)> = BTreeMap::new();
     for (at, event) in events {
         match event {
-            Event::Asked {
-                call,
-                ends: Some(ends),
-                ..
-            } => {
-                due.insert(*call, (*ends, event));
+            Event::Asked(asked) => {
+                let ends = asked.ends.map(|ends| (asked.call, (ends, asked)));
+                due.extend(ends);
             }
-            Event::Granted { call, .. } | Event::Gone { call } => {
+            Event::Granted(Granted { call, .. }) | Event::Gone(call) => {
                 if let Some((ends, asked)) = due.remove(call)
                     && ends < *at
                 {

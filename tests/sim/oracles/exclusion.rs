@@ -18,30 +18,25 @@ pub(super) fn check(events: &Events) -> Result<(), String> {
     for (at, event) in events {
         permits.note(event);
         match event {
-            Event::Granted {
-                hold,
-                lock,
-                ticket,
-                share,
-                ..
-            } => {
-                let others = inside.values().filter(|(of, ..)| of == lock);
+            Event::Granted(it) => {
+                let (lock, ticket, share) = (it.lock.as_str(), it.ticket, it.share);
+                let others = inside.values().filter(|(of, ..)| *of == lock);
                 let others = others.filter(|(_, other, _)| !broken.is(lock, *other, *at));
                 let others: Vec<_> = others.collect();
                 let shares = others.iter().map(|(.., share)| *share);
-                let most = permits.of(lock, *share);
-                if !fits(*share, shares, most) && !broken.is(lock, *ticket, *at) {
+                let most = permits.of(lock, share);
+                if !fits(share, shares, most) && !broken.is(lock, ticket, *at) {
                     return Err(format!(
                         "{at:?}: {ticket} has {share:?} of {lock} while {others:?} believe that they do"
                     ));
                 }
-                inside.insert(*hold, (lock, *ticket, *share));
+                inside.insert(it.hold, (lock, ticket, share));
             }
-            Event::Keeps { hold, permits } => {
+            Event::Keeps(hold, permits) => {
                 let keeps = |(.., share): &mut (_, _, Share)| share.permits = *permits;
                 inside.entry(*hold).and_modify(keeps);
             }
-            Event::Ended { hold, .. } => _ = inside.remove(hold),
+            Event::Ended(hold, _) => _ = inside.remove(hold),
             _ => {}
         }
     }

@@ -16,8 +16,8 @@ pub(super) fn check(events: &Events) -> Result<(), String> {
     let mut checked: BTreeMap<&str, u64> = BTreeMap::new();
     for (at, event) in events {
         match event {
-            Event::Granted { hold, .. } => _ = believing.insert(*hold),
-            Event::Ended { hold, .. } => _ = believing.remove(hold),
+            Event::Granted(it) => _ = believing.insert(it.hold),
+            Event::Ended(hold, _) => _ = believing.remove(hold),
             Event::Wrote {
                 hold,
                 lock,

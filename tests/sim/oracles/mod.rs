@@ -52,34 +52,10 @@ pub(crate) fn judge(plan: &Plan, events: &Events) -> Vec<Violation> {
         ("short holds last", bounds::shortest(plan, events)),
         ("a margin after a loss", bounds::margin(events)),
         ("told what was done", broken::told(events)),
-        (
-            "progress",
-            said(events, |event| match event {
-                Event::Stuck(what) => Some(what),
-                _ => None,
-            }),
-        ),
-        (
-            "nothing left",
-            said(events, |event| match event {
-                Event::Left(what) => Some(what),
-                _ => None,
-            }),
-        ),
-        (
-            "past the dead",
-            said(events, |event| match event {
-                Event::Barred(what) => Some(what),
-                _ => None,
-            }),
-        ),
-        (
-            "no surprise",
-            said(events, |event| match event {
-                Event::Surprise(what) => Some(what),
-                _ => None,
-            }),
-        ),
+        ("progress", said(events, "progress")),
+        ("nothing left", said(events, "nothing left")),
+        ("past the dead", said(events, "past the dead")),
+        ("no surprise", said(events, "no surprise")),
     ];
     let broken = told.into_iter().filter_map(|(oracle, what)| {
         let what = what.err()?;
@@ -88,11 +64,13 @@ pub(crate) fn judge(plan: &Plan, events: &Events) -> Vec<Violation> {
     broken.collect()
 }
 
-/// Violations that the run itself found.
-fn said(events: &Events, wrong: fn(&Event) -> Option<&String>) -> Result<(), String> {
-    let wrong =
-        |(at, event): &(Duration, Event)| wrong(event).map(|what| format!("{at:?}: {what}"));
-    events.iter().find_map(wrong).map_or(Ok(()), Err)
+/// Violations of this promise that the run itself found.
+fn said(events: &Events, promise: &str) -> Result<(), String> {
+    let wrong = events.iter().find_map(|(at, event)| {
+        let (broken, what) = event.violation()?;
+        (broken == promise).then(|| format!("{at:?}: {what}"))
+    });
+    wrong.map_or(Ok(()), Err)
 }
 
 impl fmt::Display for Violation {

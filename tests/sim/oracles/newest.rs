@@ -32,12 +32,10 @@ pub(super) fn check(events: &Events) -> Result<(), String> {
     for (at, event) in events {
         let done = match event {
             Event::Applied(applied) => locks.entry(&applied.lock).or_default().applies(applied),
-            Event::Granted { lock, ticket, .. } => {
-                let is_broken = |ticket| broken.is(lock, ticket, *at);
-                locks
-                    .entry(lock)
-                    .or_default()
-                    .is_believed(*ticket, is_broken)
+            Event::Granted(it) => {
+                let is_broken = |ticket| broken.is(&it.lock, ticket, *at);
+                let lock = locks.entry(&it.lock).or_default();
+                lock.is_believed(it.ticket, is_broken)
             }
             _ => Ok(()),
         };

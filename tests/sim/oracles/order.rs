@@ -12,25 +12,18 @@ pub(super) fn check(events: &Events) -> Result<(), String> {
     let mut newest: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     let broken = Broken::of(events);
     for (at, event) in events {
-        if let Event::Granted {
-            lock,
-            ticket,
-            share,
-            ..
-        } = event
-        {
+        if let Event::Granted(it) = event
             // A client may learn that it has the lock when that is over, because an operator broke it.
-            if broken.is(lock, *ticket, *at) {
-                continue;
+            && !broken.is(&it.lock, it.ticket, *at)
+        {
+            let (any, alone) = newest.entry(&it.lock).or_default();
+            let before = if it.share.is_alone() { *any } else { *alone };
+            if before >= it.ticket {
+                return Err(format!("{at:?}: {it:?} after {before}"));
             }
-            let (any, alone) = newest.entry(lock).or_default();
-            let before = if share.is_alone() { *any } else { *alone };
-            if before >= *ticket {
-                return Err(format!("{at:?}: {ticket} has {lock} after {before}"));
-            }
-            *any = (*any).max(*ticket);
-            if share.is_alone() {
-                *alone = *ticket;
+            *any = (*any).max(it.ticket);
+            if it.share.is_alone() {
+                *alone = it.ticket;
             }
         }
     }

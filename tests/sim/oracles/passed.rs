@@ -15,32 +15,25 @@ type Granted<'a> = BTreeSet<(&'a str, u64)>;
 pub(super) fn check(plan: &Plan, events: &Events) -> Result<(), String> {
     let mut granted = Granted::new();
     walk(plan, events, |queues, at, event| {
-        let Event::Granted {
-            host,
-            lock,
-            ticket,
-            share,
-            ..
-        } = event
-        else {
+        let Event::Granted(it) = event else {
             return Ok(());
         };
-        let most = queues.permits.of(lock, *share);
-        let is_passed = |place: &&Place| match place.has(*ticket) {
-            true => place.host != *host,
-            false => place.ticket < *ticket && place.excludes(*share, most),
+        let most = queues.permits.of(&it.lock, it.share);
+        let is_passed = |place: &&Place| match place.has(it.ticket) {
+            true => place.host != it.host,
+            false => place.ticket < it.ticket && place.excludes(it.share, most),
         };
-        let waiting =
-            in_queue(queues, lock, at).filter(|place| !granted.contains(&(lock, place.ticket)));
-        let mut waiting = waiting;
+        let waiting = in_queue(queues, &it.lock, at);
+        let mut waiting =
+            waiting.filter(|place| !granted.contains(&(it.lock.as_str(), place.ticket)));
         let passed = waiting.find(is_passed);
         let told = passed.map_or(Ok(()), |place| {
             let (other, first, last) = (place.host, place.first, place.ticket);
             Err(format!(
-                "{at:?}: {ticket} has {lock} before {first} to {last} of host {other}"
+                "{at:?}: {it:?} before {first} to {last} of host {other}"
             ))
         });
-        granted.insert((lock, *ticket));
+        granted.insert((&it.lock, it.ticket));
         told
     })
 }
@@ -49,17 +42,11 @@ pub(super) fn check(plan: &Plan, events: &Events) -> Result<(), String> {
 pub(crate) fn compared(plan: &Plan, events: &Events) -> u64 {
     let mut compared = 0;
     let counted = walk(plan, events, |queues, at, event| {
-        if let Event::Granted {
-            lock,
-            ticket,
-            share,
-            ..
-        } = event
-        {
-            let most = queues.permits.of(lock, *share);
-            let later = in_queue(queues, lock, at)
-                .filter(|place| *ticket < place.first && place.excludes(*share, most));
-            compared += later.count() as u64;
+        if let Event::Granted(it) = event {
+            let most = queues.permits.of(&it.lock, it.share);
+            let is_later =
+                |place: &&Place| it.ticket < place.first && place.excludes(it.share, most);
+            compared += in_queue(queues, &it.lock, at).filter(is_later).count() as u64;
         }
         Ok(())
     });

@@ -1,16 +1,12 @@
 //! The page of measurements and the commands that measure. Every place on the page is filled, every picture exists and can be read, and the
 //! commands work.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use fairlock_testkit::child_process::Run;
 
-use crate::driver;
+use crate::{assert_ended, driver};
 
 const PAGE: &str = "performance.md";
 
@@ -22,16 +18,14 @@ fn docs() -> PathBuf {
 fn places(page: &str) -> Vec<(&str, &str)> {
     let begins = page.split("<!-- ").skip(1);
     let places = begins.filter(|place| !place.starts_with('/'));
-    places
-        .map(|place| place.split_once(" -->\n").unwrap())
-        .collect()
+    let places = places.map(|place| place.split_once(" -->\n").unwrap());
+    places.collect()
 }
 
 fn pictures(page: &str) -> Vec<&str> {
     let shown = page.split("](performance/").skip(1);
-    shown
-        .map(|shown| shown.split_once(')').unwrap().0)
-        .collect()
+    let shown = shown.map(|shown| shown.split_once(')').unwrap().0);
+    shown.collect()
 }
 
 /// What is wrong with a page and its pictures.
@@ -71,19 +65,15 @@ fn every_place_of_the_page_is_filled_and_every_picture_is_there() {
 fn the_command_fills_an_empty_page_and_draws_all_pictures() {
     let place = tempfile::tempdir().unwrap();
     let page = fs::read_to_string(docs().join(PAGE)).unwrap();
-    let empty = places(&page)
-        .into_iter()
-        .fold(page.clone(), |page, (_, measured)| {
-            page.replace(measured, "")
-        });
+    let filled = places(&page).into_iter();
+    let empty = filled.fold(page.clone(), |page, (_, it)| page.replace(it, ""));
     fs::write(place.path().join(PAGE), empty).unwrap();
     let unfilled = faults(place.path());
     assert_eq!(unfilled.len(), 11 + 6, "{unfilled:#?}");
 
-    let mut command = driver("performance");
-    command.arg("--check").arg("--docs").arg(place.path());
-    let ended = Run::start(command).end();
-    assert!(ended.status.success(), "{}", ended.summary);
+    let docs = place.path().display();
+    let command = driver(&format!("performance --check --docs {docs}"));
+    assert_ended(&Run::start(command).end(), 0, &[]);
     let faults = faults(place.path());
     assert!(faults.is_empty(), "{faults:#?}");
 }
@@ -92,9 +82,7 @@ fn the_command_fills_an_empty_page_and_draws_all_pictures() {
 #[test]
 fn turns_whose_instructions_are_counted_are_taken_both_ways() {
     for by in ["fairlock", "bare"] {
-        let mut command = driver("instructions");
-        command.args([by, "3"]);
-        let ended = Run::start(command).end();
-        assert!(ended.status.success(), "{by}: {}", ended.summary);
+        let command = driver(&format!("instructions {by} 3"));
+        assert_ended(&Run::start(command).end(), 0, &[]);
     }
 }

@@ -1,18 +1,15 @@
 //! `fairlock demo` shows a queue of processes, judges it, and leaves nothing behind however it ends.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
-use std::time::Duration;
 
 use fairlock_testkit::child_process::{BOUND, Ended, Run};
 use tempfile::TempDir;
+
+use crate::command::rows;
+use crate::running::until;
 
 /// A demo whose temporary directory is inside a directory of the test.
 struct Demo {
@@ -20,16 +17,15 @@ struct Demo {
     around: TempDir,
 }
 
-fn start(flags: &[&str]) -> Demo {
+fn start(flags: &str) -> Demo {
     let around = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_fairlock"));
-    command.arg("demo").args(flags).env("TMPDIR", around.path());
+    command.arg("demo").args(flags.split(' '));
+    command.env("TMPDIR", around.path());
     // As a shell does for each of its jobs.
     command.process_group(0);
-    Demo {
-        run: Run::start(command),
-        around,
-    }
+    let run = Run::start(command);
+    Demo { run, around }
 }
 
 impl Demo {
@@ -45,7 +41,7 @@ impl Demo {
     }
 }
 
-fn run(flags: &[&str]) -> Ended {
+fn run(flags: &str) -> Ended {
     start(flags).end()
 }
 
@@ -53,18 +49,27 @@ fn entries(directory: &Path) -> usize {
     std::fs::read_dir(directory).unwrap().count()
 }
 
-fn last_line(ended: &Ended) -> &str {
-    ended.lines.last().map_or("", String::as_str)
-}
-
 fn text(ended: &Ended) -> String {
     format!("{}\n{}", ended.lines.join("\n"), ended.summary)
 }
 
-/// The lines that show a grant.
-fn grants(ended: &Ended) -> Vec<&str> {
-    let lines = ended.lines.iter().map(String::as_str);
-    lines.filter(|line| line.contains(" has it, ")).collect()
+/// The demo ended with this code, and its last line was this.
+#[track_caller]
+fn assert_ended(ended: &Ended, code: i32, last: &str) {
+    assert_eq!(ended.status.code(), Some(code), "{}", text(ended));
+    let told = ended.lines.last().map_or("", String::as_str);
+    assert!(told.ends_with(last), "{}", text(ended));
+}
+
+/// So many lines are like this.
+#[track_caller]
+fn assert_count(ended: &Ended, count: usize, is: impl Fn(&str) -> bool) {
+    let lines = ended.lines.iter().filter(|line| is(line));
+    assert_eq!(lines.count(), count, "{}", text(ended));
+}
+
+fn is_grant(line: &str) -> bool {
+    line.contains(" has it, ")
 }
 
 fn send(signal: &str, to: &str) {
@@ -79,37 +84,26 @@ fn is_there(worker: &str) -> bool {
     String::from_utf8_lossy(&command).contains("demo-worker")
 }
 
+#[track_caller]
 fn assert_gone(workers: &[String]) {
-    let gone = || !workers.iter().any(|worker| is_there(worker));
-    let pause = Duration::from_millis(10);
-    let polls = BOUND.as_millis() / pause.as_millis();
-    let polled = (0..polls).any(|_| gone() || nothing_for(pause));
-    assert!(polled, "{workers:?} are still there");
-}
-
-/// Waits, and never returns `true`.
-fn nothing_for(span: Duration) -> bool {
-    thread::park_timeout(span);
-    false
+    let are_gone = || !workers.iter().any(|worker| is_there(worker));
+    until("the end of all workers", are_gone);
 }
 
 #[test]
 fn eight_workers_take_forty_turns_without_a_fault() {
-    let ended = run(&["--hold", "5ms"]);
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
-    assert_eq!(
-        last_line(&ended),
-        "8 workers, 40 turns: 0 overlaps, 0 out of order"
-    );
-    assert_eq!(grants(&ended).len(), 40, "{}", text(&ended));
+    let ended = run("--hold 5ms");
+    assert_ended(&ended, 0, "8 workers, 40 turns: 0 overlaps, 0 out of order");
+    assert_count(&ended, 40, is_grant);
     assert_eq!(ended.summary, "");
+    assert!(!text(&ended).contains("otif"), "{}", text(&ended));
 }
 
 #[test]
 fn every_grant_shows_its_ticket_and_who_waits_behind_it() {
-    let ended = run(&["--workers", "3", "--turns", "4", "--hold", "20ms"]);
-    let grants = grants(&ended);
-    let ticket = |line: &&str| {
+    let ended = run("--workers 3 --turns 4 --hold 100ms");
+    let grants: Vec<_> = ended.lines.iter().filter(|line| is_grant(line)).collect();
+    let ticket = |line: &&String| {
         let (_, rest) = line.split_once("ticket ")?;
         rest.split(';').next()?.parse().ok()
     };
@@ -117,56 +111,51 @@ fn every_grant_shows_its_ticket_and_who_waits_behind_it() {
     assert_eq!(tickets.len(), 12, "{}", text(&ended));
     assert!(tickets.is_sorted_by(|before, after| before < after));
     let with_two = grants.iter().filter(|line| {
-        line.split_once("behind it ")
-            .is_some_and(|(_, line)| line.split(", ").count() == 2)
+        let behind = line.split_once("behind it ");
+        behind.is_some_and(|(_, line)| line.split(", ").count() == 2)
     });
     assert!(with_two.count() > 0, "{}", text(&ended));
-}
-
-#[test]
-fn the_table_has_a_row_for_each_worker_and_the_ledger_a_line_for_each_turn() {
-    let ended = run(&["--workers", "2", "--turns", "3", "--hold", "0s"]);
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
-    for worker in ["worker 1        3  ", "worker 2        3  "] {
-        let rows = ended.lines.iter().filter(|line| line.starts_with(worker));
-        assert_eq!(rows.count(), 1, "{}", text(&ended));
+    // A row for each worker, and in the ledger a line for each turn.
+    for worker in [
+        "worker 1        4  ",
+        "worker 2        4  ",
+        "worker 3        4  ",
+    ] {
+        assert_count(&ended, 1, |line| line.starts_with(worker));
     }
-    for told in ["handoffs  p50 ", "ledger      6 appended, 0 refused"] {
+    for told in ["handoffs  p50 ", "ledger      12 appended, 0 refused"] {
         assert!(text(&ended).contains(told), "{}", text(&ended));
     }
 }
 
 #[test]
-fn one_worker_with_one_turn_is_a_demo_too() {
-    let ended = run(&["--workers", "1", "--turns", "1", "--hold", "0s"]);
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
-    assert_eq!(
-        last_line(&ended),
-        "1 worker, 1 turn: 0 overlaps, 0 out of order"
-    );
-}
-
-#[test]
-fn a_planted_fault_fails_the_demo() {
-    let flags = ["--workers", "2", "--turns", "2", "--hold", "5ms"];
-    let ended = run(&[&flags[..], &["--plant-fault"]].concat());
-    assert_eq!(ended.status.code(), Some(1), "{}", text(&ended));
-    assert_eq!(
-        last_line(&ended),
-        "2 workers, 4 turns: 1 overlap, 1 out of order"
-    );
+fn one_worker_is_a_demo_too_and_a_planted_fault_fails_one() {
+    for (flags, code, last) in [
+        (
+            "--workers 1 --turns 1 --hold 0s",
+            0,
+            "1 worker, 1 turn: 0 overlaps, 0 out of order",
+        ),
+        (
+            "--workers 2 --turns 2 --hold 5ms --plant-fault",
+            1,
+            "2 workers, 4 turns: 1 overlap, 1 out of order",
+        ),
+        (
+            "--workers 2 --turns 1 --hold 5ms --notify --plant-fault",
+            1,
+            "2 workers, 4 turns: 1 overlap, 1 out of order",
+        ),
+    ] {
+        assert_ended(&run(flags), code, last);
+    }
 }
 
 #[test]
 fn a_notified_demo_polls_first_and_shows_what_was_saved() {
-    let flags = ["--workers", "3", "--turns", "5", "--hold", "200ms"];
-    let ended = run(&[&flags[..], &["--notify"]].concat());
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
-    assert_eq!(
-        last_line(&ended),
-        "3 workers, 18 turns: 0 overlaps, 0 out of order"
-    );
-    assert_eq!(grants(&ended).len(), 18, "{}", text(&ended));
+    let ended = run("--workers 3 --turns 5 --hold 200ms --notify");
+    assert_ended(&ended, 0, "3 workers, 18 turns: 0 overlaps, 0 out of order");
+    assert_count(&ended, 18, is_grant);
     let place = |told: &str| ended.lines.iter().position(|line| line == told);
     let notified = place("The workers notify each other when to poll:");
     assert_eq!(place("The workers poll:"), Some(0), "{}", text(&ended));
@@ -181,87 +170,47 @@ fn a_notified_demo_polls_first_and_shows_what_was_saved() {
     assert_eq!((requests.len(), handoffs.len()), (2, 2), "{}", text(&ended));
     // A waiter that polls does so about every twentieth of a hold, and a waiter that is notified once or twice.
     assert!(requests[1] < requests[0], "{}", text(&ended));
-    let told = "With notifications, a turn took ";
-    let told = ended.lines.iter().filter(|line| line.starts_with(told));
-    assert_eq!(told.count(), 1, "{}", text(&ended));
-}
-
-#[test]
-fn a_demo_that_is_not_notified_says_nothing_of_a_saving() {
-    let ended = run(&["--workers", "2", "--turns", "2", "--hold", "0s"]);
-    assert!(!text(&ended).contains("otif"), "{}", text(&ended));
-}
-
-#[test]
-fn a_notified_demo_with_a_fault_fails_too() {
-    let flags = ["--workers", "2", "--turns", "1", "--hold", "5ms"];
-    let ended = run(&[&flags[..], &["--notify", "--plant-fault"]].concat());
-    assert_eq!(ended.status.code(), Some(1), "{}", text(&ended));
-    assert_eq!(
-        last_line(&ended),
-        "2 workers, 4 turns: 1 overlap, 1 out of order"
-    );
+    assert_count(&ended, 1, |line| {
+        line.starts_with("With notifications, a turn took ")
+    });
 }
 
 #[test]
 fn a_worker_that_is_killed_is_named_and_fails_the_demo_and_the_others_go_on() {
-    let demo = start(&["--workers", "3", "--turns", "4", "--hold", "300ms"]);
+    let demo = start("--workers 3 --turns 4 --hold 300ms");
     demo.next_line();
     let victim = demo.run.children().swap_remove(0);
     send("-KILL", &victim);
     let ended = demo.end();
-    assert_eq!(ended.status.code(), Some(1), "{}", text(&ended));
-    let named = |line: &&String| line.contains("died: signal: 9");
+    assert_ended(&ended, 1, ": 0 overlaps, 0 out of order");
     // Once when it happened, and once in the report.
-    assert_eq!(
-        ended.lines.iter().filter(named).count(),
-        2,
-        "{}",
-        text(&ended)
-    );
-    assert!(
-        text(&ended).contains("missing     the turn of worker "),
-        "{}",
-        text(&ended)
-    );
-    let of_others = ended
-        .lines
-        .iter()
-        .filter(|line| line.contains("        4  "));
-    assert_eq!(of_others.count(), 2, "{}", text(&ended));
-    assert!(last_line(&ended).ends_with(": 0 overlaps, 0 out of order"));
+    assert_count(&ended, 2, |line| line.contains("died: signal: 9"));
+    assert_count(&ended, 2, |line| line.contains("        4  "));
+    let missing = "missing     the turn of worker ";
+    assert!(text(&ended).contains(missing), "{}", text(&ended));
 }
 
+/// The first from a terminal, the second for the demo alone.
 #[test]
-fn an_interrupt_from_the_terminal_leaves_no_process_and_no_directory() {
-    let demo = start(&["--workers", "3", "--turns", "10000"]);
-    demo.next_line();
-    assert_eq!(entries(demo.around.path()), 1);
-    let workers = demo.run.children();
-    assert!(
-        workers.len() == 3 && workers.iter().all(|worker| is_there(worker)),
-        "{workers:?}"
-    );
-    send("-INT", &format!("-{}", demo.run.id()));
-    let ended = demo.end();
-    assert_eq!(ended.status.code(), Some(130), "{}", text(&ended));
-    assert!(!text(&ended).contains("died"), "{}", text(&ended));
-    assert_gone(&workers);
-}
-
-#[test]
-fn a_termination_of_the_demo_alone_leaves_no_process_and_no_directory() {
-    let demo = start(&["--workers", "3", "--turns", "10000"]);
-    demo.next_line();
-    let workers = demo.run.children();
-    send("-TERM", &demo.run.id().to_string());
-    assert_eq!(demo.end().status.code(), Some(143));
-    assert_gone(&workers);
+fn an_interrupt_and_a_termination_leave_no_process_and_no_directory() {
+    for (signal, group, code) in [("-INT", "-", 130), ("-TERM", "", 143)] {
+        let demo = start("--workers 3 --turns 10000");
+        demo.next_line();
+        assert_eq!(entries(demo.around.path()), 1);
+        let workers = demo.run.children();
+        let are_there = workers.iter().all(|worker| is_there(worker));
+        assert!(workers.len() == 3 && are_there, "{workers:?}");
+        send(signal, &format!("{group}{}", demo.run.id()));
+        let ended = demo.end();
+        assert_ended(&ended, code, "");
+        assert!(!text(&ended).contains("died"), "{}", text(&ended));
+        assert_gone(&workers);
+    }
 }
 
 #[test]
 fn a_reader_that_goes_away_leaves_no_process_and_no_directory() {
-    let mut demo = start(&["--workers", "3", "--turns", "10000", "--hold", "1ms"]);
+    let mut demo = start("--workers 3 --turns 10000 --hold 1ms");
     demo.next_line();
     let workers = demo.run.children();
     demo.run.stdout = channel().1;
@@ -274,7 +223,7 @@ fn a_reader_that_goes_away_leaves_no_process_and_no_directory() {
 
 #[test]
 fn workers_do_not_outlive_a_demo_that_is_killed() {
-    let demo = start(&["--workers", "3", "--turns", "10000"]);
+    let demo = start("--workers 3 --turns 10000");
     demo.next_line();
     let workers = demo.run.children();
     demo.run.kill();
@@ -286,23 +235,22 @@ fn workers_do_not_outlive_a_demo_that_is_killed() {
 
 #[test]
 fn bad_input_is_told_and_never_runs() {
-    let one_turn = ["--plant-fault", "--workers", "1", "--turns", "1"];
-    let wrong: [(&[&str], &str); 9] = [
-        (&["--workers", "0"], "--workers"),
-        (&["--workers", "101"], "--workers"),
-        (&["--turns", "many"], "--turns"),
-        (&["--hold", "soon"], "--hold"),
-        (&one_turn, "--plant-fault needs at least two turns"),
-        (&["--colour"], "--colour"),
-        (&["--notify=nowhere"], "--notify"),
-        (&["--notify=127.0.0.1:7001"], "say --notify=127.0.0.1,"),
-        // An address for documentation, which no host has.
-        (&["--notify=192.0.2.1"], "cannot be notified at 192.0.2.1"),
-    ];
-    for (flags, told) in wrong {
+    // The last has an address for documentation, which no host has.
+    const WRONG: &str = "
+        --workers 0                           | --workers
+        --workers 101                         | --workers
+        --turns many                          | --turns
+        --hold soon                           | --hold
+        --plant-fault --workers 1 --turns 1   | --plant-fault needs at least two turns
+        --colour                              | --colour
+        --notify=nowhere                      | --notify
+        --notify=127.0.0.1:7001               | say --notify=127.0.0.1,
+        --notify=192.0.2.1                    | cannot be notified at 192.0.2.1
+    ";
+    for [flags, told] in rows(WRONG) {
         let ended = run(flags);
-        assert_eq!(ended.status.code(), Some(64), "{flags:?}: {}", text(&ended));
-        assert!(ended.summary.contains(told), "{flags:?}: {}", text(&ended));
-        assert!(ended.lines.is_empty(), "{flags:?}");
+        assert_eq!(ended.status.code(), Some(64), "{flags}: {}", text(&ended));
+        assert!(ended.summary.contains(told), "{flags}: {}", text(&ended));
+        assert!(ended.lines.is_empty(), "{flags}");
     }
 }

@@ -1,11 +1,6 @@
 //! Whatever another program writes into the table, the command ends with a documented code and one line that names the item and the way
 //! out. And the way out works.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
-use std::path::Path;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -17,9 +12,9 @@ use fairlock_testkit::tamper::{
     Blow, FOREIGN, Item, OF_LOCK_ITEM, OF_ROW, RowBody, Table, Target, delete_all, values,
 };
 use futures::future::join;
-use tempfile::TempDir;
 
-use crate::command::{Said, fairlock, said};
+use crate::command::Said;
+use crate::home::Home;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The item has another number of permits than the command line.
@@ -36,37 +31,27 @@ const LINES: [(&str, &[i32]); 7] = [
     ("ls", &[0, UNAVAILABLE]),
     ("ls --json", &[0, UNAVAILABLE]),
     ("table check", &[0]),
-    (
-        "run --wait none a -- true",
-        &[0, MISUSE, UNAVAILABLE, NOT_GRANTED],
-    ),
-    (
-        "run --quiet --wait 250ms a -- true",
-        &[0, MISUSE, UNAVAILABLE, NOT_GRANTED],
-    ),
+    ("run --wait none a -- true", &OF_A_RUN),
+    ("run --quiet --wait 250ms a -- true", &OF_A_RUN),
 ];
+const OF_A_RUN: [i32; 4] = [0, MISUSE, UNAVAILABLE, NOT_GRANTED];
 
 /// A directory with a file of locks, and the items of lock `a` in it: a holder, a successor and a row behind it.
-struct Home {
-    folder: TempDir,
+struct Damaged {
+    home: Home,
     table: Table,
     whole: Vec<Item>,
 }
 
-impl Home {
-    async fn new() -> Home {
-        let folder = TempDir::new().unwrap();
-        let engine = Engine::file(folder.path().join("locks.db")).unwrap();
+impl Damaged {
+    async fn new() -> Damaged {
+        let home = Home::empty();
         let table = Table {
-            client: engine.client(),
+            client: home.engine().client(),
             name: "fairlock".into(),
         };
         let whole = queue_of_three(&table).await;
-        Home {
-            folder,
-            table,
-            whole,
-        }
+        Damaged { home, table, whole }
     }
 
     /// Restores the queue, and strikes it once.
@@ -83,7 +68,7 @@ impl Home {
         let lasts = self.whole.iter().filter_map(|item| item.get("last"));
         let lasts = lasts.map(|last| last.as_n().unwrap().parse().unwrap());
         let newest: u64 = lasts.max().unwrap();
-        let said = run(self.folder.path(), "run a -- printenv FAIRLOCK_TICKET");
+        let said = self.home.run("run a -- printenv FAIRLOCK_TICKET");
         let ticket = said.out.trim().parse();
         said.code == Some(0) && ticket.is_ok_and(|ticket: u64| ticket > newest)
     }
@@ -112,16 +97,6 @@ async fn queue_of_three(table: &Table) -> Vec<Item> {
     let left = locks.shutdown(HeldLocks::Release, 60 * SECOND).await;
     assert!(left.unfinished.is_empty(), "{left:?}");
     items
-}
-
-fn run(home: &Path, line: &str) -> Said {
-    let (verb, flags) = line.split_once(' ').unwrap_or((line, ""));
-    let words = match verb {
-        "table" => vec!["table", flags],
-        verb => [verb].into_iter().chain(flags.split_whitespace()).collect(),
-    };
-    let mut command = fairlock(home, &words);
-    said(command.env("FAIRLOCK_LOCAL", "locks.db"))
 }
 
 /// What is wrong with how a run ended.
@@ -155,13 +130,13 @@ fn names_the_item(err: &str) -> bool {
 /// Strikes each blow by itself. Every command ends as documented, and then the way out works.
 fn each(blows: impl Iterator<Item = Blow>) {
     let mut failed = Vec::new();
-    let home = real_time(Home::new());
+    let home = real_time(Damaged::new());
     for blow in blows {
         real_time(async {
             for (line, codes) in LINES {
                 // The run before may have repaired or changed it.
                 home.damaged(&blow).await;
-                let said = run(home.folder.path(), line);
+                let said = home.home.run(line);
                 let wrong = wrong(&said, codes);
                 failed.extend(wrong.map(|wrong| format!("{blow:?}: {line}: {wrong}: {said:?}")));
             }
@@ -215,16 +190,14 @@ fn foreign_items_and_rows_deleted_items_shifted_counters_and_full_items() {
 
 #[test]
 fn a_file_that_is_deleted_and_made_again_is_a_way_out_too() {
-    let mut home = real_time(Home::new());
-    let damage = Blow::Remove(Target::LockItem, "format");
-    real_time(home.damaged(&damage));
-    let folder = home.folder.path();
-    assert_eq!(run(folder, "run a -- true").code, Some(UNAVAILABLE));
+    let mut damaged = real_time(Damaged::new());
+    real_time(damaged.damaged(&Blow::Remove(Target::LockItem, "format")));
+    assert_eq!(damaged.home.run("run a -- true").code, Some(UNAVAILABLE));
     // No process has the file open any more.
-    home.table.client = Engine::memory().unwrap().client();
-    for file in std::fs::read_dir(folder).unwrap() {
-        std::fs::remove_file(file.unwrap().path()).unwrap();
+    damaged.table.client = Engine::memory().unwrap().client();
+    for file in damaged.home.files() {
+        damaged.home.remove(&file);
     }
-    assert_eq!(run(folder, "table create").code, Some(0));
-    assert!(home.has_a_turn_with_a_new_ticket());
+    assert_eq!(damaged.home.run("table create").code, Some(0));
+    assert!(damaged.has_a_turn_with_a_new_ticket());
 }

@@ -1,31 +1,24 @@
 //! The table that the command makes, as an engine describes it. `scripts/check-infrastructure` compares it with the files in
 //! docs/infrastructure, so that neither can change without the others.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
-
 use std::sync::{Arc, Mutex};
 
 use fairlock::embedded::{Engine, Network, Outcome};
 use fairlock_testkit::real_time;
 use serde_json::{Value, json};
 
-use crate::inspect::home::Home;
+use crate::home::Home;
 
 /// The tags of the files, by the defaults of their parameters.
-const CREATE: &str =
-    "table create --local locks.db --tag application=fairlock --tag environment=production";
+const CREATE: &str = "table create --tag application=fairlock --tag environment=production";
 /// The file into which the answers go.
 const ANSWERS: &str = "FAIRLOCK_TABLE_ANSWERS";
 
 #[test]
 fn the_table_of_the_command_is_described_by_three_answers() {
-    let home = Home::new();
+    let home = Home::empty();
     home.run(CREATE).assert_done();
-    let answers = real_time(described(&Engine::file(home.file("locks.db")).unwrap()));
+    let answers = real_time(described(&home.engine()));
     let [_, ttl, tags] = &answers[..] else {
         panic!("{answers:?}")
     };

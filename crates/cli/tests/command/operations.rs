@@ -1,61 +1,44 @@
 //! The examples of docs/command.md run as they stand there.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use tempfile::TempDir;
-
-use crate::command::{Said, fairlock, path, said};
+use crate::command::{Said, said, shell};
+use crate::home::Home;
 
 /// The block of code in a language that has these words.
 pub(crate) fn example(words: &str, language: &str) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/command.md");
-    let page = fs::read_to_string(page).unwrap();
-    let fence = format!("```{language}\n");
-    let blocks = page.split(&fence).skip(1);
+    block(&fs::read_to_string(page).unwrap(), words, language)
+}
+
+/// The same of any page.
+pub(crate) fn block(page: &str, words: &str, language: &str) -> String {
+    let begins = format!("```{language}\n");
+    let blocks = page.split(&begins).skip(1);
     let mut blocks = blocks.filter_map(|block| Some(block.split_once("```")?.0));
-    blocks
-        .find(|block| block.contains(words))
-        .unwrap()
-        .to_owned()
+    let block = blocks.find(|block| block.contains(words));
+    block.unwrap().to_owned()
 }
 
 /// A directory with a file of locks, and a script that records its ticket.
-fn home(script: &str) -> TempDir {
-    let home = TempDir::new().unwrap();
-    let made = said(&mut fairlock(
-        home.path(),
-        &["table", "create", "--local", "locks.db"],
-    ));
-    assert_eq!(made.code, Some(0), "{made:?}");
-    let script = home.path().join(script);
-    fs::write(
-        &script,
-        "#!/bin/sh\necho \"$FAIRLOCK_LOCK $FAIRLOCK_TICKET\" >> ran\n",
-    )
-    .unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+fn home(script: &str) -> Home {
+    let home = Home::new();
+    let records = "#!/bin/sh\necho \"$FAIRLOCK_LOCK $FAIRLOCK_TICKET\" >> ran\n";
+    home.write_script(script, records);
     home
 }
 
-/// Runs a line in a shell, with the command on its path and its locks in the file.
-fn shell(home: &Path, line: &str) -> Said {
-    let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", "60", "/bin/sh", "-c", line]);
-    command.current_dir(home).stdin(Stdio::null()).env_clear();
-    command.env("PATH", path()).env("HOME", home);
-    said(command.env("FAIRLOCK_LOCAL", "locks.db"))
+/// Runs a line in a shell, with its locks in the file.
+fn run(home: &Home, line: &str) -> Said {
+    let mut shell = shell(home.path(), "/bin/sh", line);
+    said(shell.env("FAIRLOCK_LOCAL", "locks.db"))
 }
 
-fn ran(home: &Path) -> String {
-    let ran = fs::read_to_string(home.join("ran")).unwrap_or_default();
-    ran.split(' ').next().unwrap().to_owned()
+#[track_caller]
+fn assert_ran(home: &Home, lock: &str) {
+    let ran = home.read("ran");
+    assert_eq!(ran.split(' ').next(), Some(lock), "{ran}");
 }
 
 #[test]
@@ -66,36 +49,24 @@ fn the_line_for_cron_runs_and_a_second_host_does_nothing() {
     // Five fields of time come before the command.
     let command = line.splitn(6, ' ').last().unwrap();
     assert!(command.ends_with("-- ./report.sh"), "{command}");
-    let first = shell(home.path(), command);
-    assert_eq!(first.code, Some(0), "{first:?}");
-    assert_eq!(ran(home.path()), "nightly-report");
+    run(&home, command).assert_ended(0, &[]);
+    assert_ran(&home, "nightly-report");
     // Another host, whose clock is late, comes when the first one has ended.
-    let ended = shell(home.path(), &command.replace("./report.sh", "touch second"));
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(!home.path().join("second").exists());
-    assert!(
-        ended.err.contains("`nightly-report` was not granted"),
-        "{ended:?}"
-    );
+    let ended = run(&home, &command.replace("./report.sh", "touch second"));
+    ended.assert_ended(0, &["`nightly-report` was not granted"]);
+    assert!(!home.has("second"));
 }
 
 #[test]
-fn the_service_runs_what_its_unit_says() {
-    let home = home("consumer.sh");
+fn the_service_runs_what_its_unit_says_and_the_deployment_runs() {
+    let service = home("consumer.sh");
     let unit = example("ExecStart=fairlock run", "ini");
-    let start = unit
-        .lines()
-        .find_map(|line| line.strip_prefix("ExecStart="))
-        .unwrap();
-    let ended = shell(home.path(), &start.replace("%H", "a-host"));
-    assert_eq!((ended.code, ended.out.as_str()), (Some(0), ""), "{ended:?}");
-    assert_eq!(ran(home.path()), "consumer");
-}
-
-#[test]
-fn the_deployment_runs() {
-    let home = home("deploy.sh");
-    let ended = shell(home.path(), &example("./deploy.sh", "sh"));
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert_eq!(ran(home.path()), "deploy/prod");
+    let mut lines = unit.lines();
+    let start = lines.find_map(|line| line.strip_prefix("ExecStart="));
+    let ended = run(&service, &start.unwrap().replace("%H", "a-host"));
+    ended.assert_said(0, "");
+    assert_ran(&service, "consumer");
+    let deploys = home("deploy.sh");
+    run(&deploys, &example("./deploy.sh", "sh")).assert_ended(0, &[]);
+    assert_ran(&deploys, "deploy/prod");
 }

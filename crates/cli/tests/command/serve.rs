@@ -1,65 +1,44 @@
 //! `fairlock serve`: programs of any language and commands of several processes use it as they use DynamoDB.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::AttributeValue::S;
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType,
-    ReturnValuesOnConditionCheckFailure, ScalarAttributeType,
-};
+use aws_sdk_dynamodb::types::{ReturnValuesOnConditionCheckFailure, ScalarAttributeType};
+use fairlock_testkit::keyed_tables::create_table;
 use fairlock_testkit::real_time;
-use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
+use rustix::process::Signal;
 
-use crate::command::{Said, fairlock, path, said};
+use crate::command::{Said, rows, said, shell, signalled, words};
+use crate::home::Home;
 use crate::inspect::schema::documented;
+use crate::operations::block;
+use crate::running::Running;
+use crate::served::AWS;
 
 /// No answer on a connection may take longer.
 const BOUND: Duration = Duration::from_secs(120);
 /// How many clients of a kind behave badly at one time.
 const CROWD: usize = 40;
 
-/// A server that was started, in a directory of its own.
+/// A server that was started.
 struct Served {
-    process: Child,
-    out: BufReader<ChildStdout>,
-    home: TempDir,
+    running: Running,
     url: String,
 }
 
 impl Served {
-    fn new() -> Served {
-        Served::start(TempDir::new().unwrap(), &[])
-    }
-
-    /// Starts it without a `timeout` before it, so that its process can be signalled.
-    fn start(home: TempDir, flags: &[&str]) -> Served {
-        let mut command = Command::new("env");
-        command.args(["--default-signal", env!("CARGO_BIN_EXE_fairlock"), "serve"]);
-        command.args(["--listen", "127.0.0.1:0"]).args(flags);
-        command.current_dir(home.path()).stdin(Stdio::null());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = command.spawn().unwrap();
-        let mut out = BufReader::new(process.stdout.take().unwrap());
-        let mut url = String::new();
-        out.read_line(&mut url).unwrap();
-        Served {
-            process,
-            out,
-            home,
-            url: url.trim_end().to_owned(),
-        }
+    fn start(home: &Home, flags: &str) -> Served {
+        let line = words(&format!("serve --listen 127.0.0.1:0 {flags}"));
+        let mut running = Running::spawn(&mut signalled(home.path(), &line), home.path());
+        let url = running.line().trim_end().to_owned();
+        Served { running, url }
     }
 
     fn address(&self) -> &str {
@@ -72,23 +51,16 @@ impl Served {
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new("us-east-1"))
             .credentials_provider(Credentials::new("any", "any", None, None, "test"))
-            .retry_config(aws_sdk_dynamodb::config::retry::RetryConfig::disabled())
+            .retry_config(RetryConfig::disabled())
             .endpoint_url(&self.url)
             .build();
         Client::from_conf(config)
     }
 
     /// A command that finds its locks here.
-    fn command(&self, line: &[&str]) -> Command {
-        let mut command = fairlock(self.home.path(), line);
-        let names = ["AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"];
-        command.envs(names.map(|name| (name, "test")));
-        command.env("FAIRLOCK_ENDPOINT_URL", &self.url);
-        command
-    }
-
-    fn run(&self, line: &[&str]) -> Said {
-        said(&mut self.command(line))
+    fn run(&self, home: &Home, line: &str) -> Said {
+        let mut command = home.bare(line);
+        said(command.envs(AWS).env("FAIRLOCK_ENDPOINT_URL", &self.url))
     }
 
     fn connect(&self) -> TcpStream {
@@ -110,30 +82,17 @@ impl Served {
         Answer::of(stream)
     }
 
-    fn asked(&self, target: &str, body: &str) -> Answer {
-        self.sent("POST", &format!("X-Amz-Target: {target}\r\n"), body)
+    fn asked(&self, operation: &str, body: &str) -> Answer {
+        let target = format!("X-Amz-Target: DynamoDB_20120810.{operation}\r\n");
+        self.sent("POST", &target, body)
     }
 
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.process), signal).unwrap();
-    }
-
-    /// Waits for its end. Returns its code, what it printed after its first line, and its directory.
-    fn end(mut self) -> (Option<i32>, String, TempDir) {
-        let (mut out, mut err) = (String::new(), String::new());
-        self.out.read_to_string(&mut out).unwrap();
-        let mut pipe = self.process.stderr.take().unwrap();
-        pipe.read_to_string(&mut err).unwrap();
-        let code = self.process.wait().unwrap().code();
-        let home = std::mem::replace(&mut self.home, TempDir::new().unwrap());
-        (code, out + &err, home)
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+    /// Ends it by a signal. Returns what it printed after its first line.
+    fn ended_by(self, signal: Signal) -> String {
+        self.running.signal(signal);
+        let ended = self.running.end();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended.out + &ended.err
     }
 }
 
@@ -182,31 +141,14 @@ fn crc32(bytes: &[u8]) -> u32 {
 }
 
 async fn make_table(client: &Client) {
-    let created = client
-        .create_table()
-        .table_name("jobs")
-        .billing_mode(BillingMode::PayPerRequest)
-        .attribute_definitions(
-            AttributeDefinition::builder()
-                .attribute_name("id")
-                .attribute_type(ScalarAttributeType::S)
-                .build()
-                .unwrap(),
-        )
-        .key_schema(
-            KeySchemaElement::builder()
-                .attribute_name("id")
-                .key_type(KeyType::Hash)
-                .build()
-                .unwrap(),
-        );
-    created.send().await.unwrap();
+    create_table(client, "jobs", &[("id", ScalarAttributeType::S)]).await;
 }
 
 #[test]
 fn the_sdk_makes_a_table_and_writes_and_reads_items_over_tcp() {
+    let home = Home::empty();
     real_time(async {
-        let served = Served::new();
+        let served = Served::start(&home, "");
         let client = served.client();
         make_table(&client).await;
         let put = || {
@@ -218,13 +160,10 @@ fn the_sdk_makes_a_table_and_writes_and_reads_items_over_tcp() {
             .condition_expression("attribute_not_exists(id)")
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         let refused = again.send().await.unwrap_err().into_service_error();
-        let found = match &refused {
-            aws_sdk_dynamodb::operation::put_item::PutItemError::ConditionalCheckFailedException(
-                failed,
-            ) => failed.item().unwrap()["by"].clone(),
-            other => unreachable!("{other:?}"),
+        let PutItemError::ConditionalCheckFailedException(failed) = &refused else {
+            panic!("{refused:?}");
         };
-        assert_eq!(found, S("a".into()));
+        assert_eq!(failed.item().unwrap()["by"], S("a".into()));
         let got = client.get_item().table_name("jobs");
         let got = got.key("id", S("7".into())).consistent_read(true).send();
         assert_eq!(got.await.unwrap().item().unwrap()["by"], S("a".into()));
@@ -236,44 +175,38 @@ fn the_sdk_makes_a_table_and_writes_and_reads_items_over_tcp() {
 
 #[test]
 fn commands_take_turns_over_it() {
-    let served = Served::new();
-    let created = served.run(&["table", "create"]);
-    assert!(created.assert_done().contains("is ready"));
-    let turns = |name: &str| {
-        let script = format!("echo {name} >> turns; test ! -e held; touch held; rm held");
-        let line = [
-            "run", "--quiet", "--wait", "100s", "a", "--", "sh", "-ec", &script,
-        ];
-        let mut command = served.command(&line);
-        std::iter::repeat_with(move || said(&mut command)).take(5)
-    };
+    let home = Home::empty();
+    let served = Served::start(&home, "");
+    let created = served.run(&home, "table create");
+    created.assert_shows(&["is ready"]);
     std::thread::scope(|scope| {
-        let workers = ["one", "two"].map(|name| {
+        for name in ["one", "two"] {
+            let (served, home) = (&served, &home);
             scope.spawn(move || {
-                turns(name).for_each(|ended| drop(ended.assert_done().to_owned()));
-            })
-        });
-        workers
-            .into_iter()
-            .for_each(|worker| worker.join().unwrap());
+                let script = format!("echo {name} >> turns; test ! -e held; touch held; rm held");
+                let line = format!("run --quiet --wait 100s a -- sh -ec '{script}'");
+                (0..5).for_each(|_| _ = served.run(home, &line).assert_done());
+            });
+        }
     });
-    let told = std::fs::read_to_string(served.home.path().join("turns")).unwrap();
+    let told = home.read("turns");
     let of = |name| told.lines().filter(|line| *line == name).count();
     assert_eq!((of("one"), of("two")), (5, 5), "{told}");
-    assert_eq!(served.run(&["doctor"]).code, Some(0));
+    assert_eq!(served.run(&home, "doctor").code, Some(0));
 }
 
 /// The checksum is compared with one that is computed here by its definition.
 #[test]
 fn every_answer_has_a_date_and_the_checksum_that_sdks_compare() {
     assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
-    let served = Served::new();
-    for (target, body) in [
-        ("DynamoDB_20120810.ListTables", "{}"),
-        ("DynamoDB_20120810.DescribeTable", r#"{"TableName":"none"}"#),
-        ("DynamoDB_20120810.Dance", "{}"),
+    let home = Home::empty();
+    let served = Served::start(&home, "");
+    for (operation, body) in [
+        ("ListTables", "{}"),
+        ("DescribeTable", r#"{"TableName":"none"}"#),
+        ("Dance", "{}"),
     ] {
-        let answer = served.asked(target, body);
+        let answer = served.asked(operation, body);
         let checksum = crc32(answer.body.as_bytes()).to_string();
         assert_eq!(answer.header("x-amz-crc32"), Some(&*checksum), "{answer:?}");
         let kind = answer.header("content-type");
@@ -286,38 +219,32 @@ fn every_answer_has_a_date_and_the_checksum_that_sdks_compare() {
 
 #[test]
 fn what_is_no_request_of_the_protocol_is_refused_in_its_words() {
-    let served = Served::new();
-    let listed = served.asked("DynamoDB_20120810.ListTables", "{}");
+    let home = Home::empty();
+    let served = Served::start(&home, "");
+    let listed = served.asked("ListTables", "{}");
     assert_eq!(
         (listed.status(), &*listed.body),
         ("200", r#"{"TableNames":[]}"#)
     );
-    for target in [
-        "DynamoDB_20120810.ListStreams",
-        "DynamoDB_20120810.",
-        "DynamoDBStreams_20120810.ListTables",
-        "ListTables",
-    ] {
-        let answer = served.asked(target, "{}");
-        answer.assert_refused("400", "UnknownOperationException");
+    const REFUSED: &str = r#"
+        POST | X-Amz-Target: DynamoDB_20120810.ListStreams          | {}              | 400 | UnknownOperationException
+        POST | X-Amz-Target: DynamoDB_20120810.                     | {}              | 400 | UnknownOperationException
+        POST | X-Amz-Target: DynamoDBStreams_20120810.ListTables    | {}              | 400 | UnknownOperationException
+        POST | X-Amz-Target: ListTables                             | {}              | 400 | UnknownOperationException
+        POST | x-none: x                                            | {}              | 400 | UnknownOperationException
+        PUT  | x-none: x                                            | {}              | 404 | UnknownOperationException
+        POST | X-Amz-Target: DynamoDB_20120810.DescribeTable        |                 | 400 | SerializationException
+        POST | X-Amz-Target: DynamoDB_20120810.DescribeTable        | not JSON        | 400 | SerializationException
+        POST | X-Amz-Target: DynamoDB_20120810.DescribeTable        | {"TableName":7} | 400 | SerializationException
+    "#;
+    for [method, header, body, status, kind] in rows(REFUSED) {
+        let answer = served.sent(method, &format!("{header}\r\n"), body);
+        answer.assert_refused(status, kind);
     }
-    served
-        .sent("POST", "", "{}")
-        .assert_refused("400", "UnknownOperationException");
-    served
-        .sent("PUT", "", "{}")
-        .assert_refused("404", "UnknownOperationException");
     // A page of another site, which a browser shows on this machine, is not let in.
     let from_a_page = served.sent("OPTIONS", "origin: http://example.com\r\n", "");
-    assert_eq!(
-        from_a_page.header("access-control-allow-origin"),
-        None,
-        "{from_a_page:?}"
-    );
-    for body in ["", "not JSON", "{\"TableName\": 7}"] {
-        let answer = served.asked("DynamoDB_20120810.DescribeTable", body);
-        answer.assert_refused("400", "SerializationException");
-    }
+    let is_let_in = from_a_page.header("access-control-allow-origin");
+    assert_eq!(is_let_in, None, "{from_a_page:?}");
     let health = served.sent("GET", "", "");
     assert_eq!(health.status(), "200", "{health:?}");
     assert!(health.body.starts_with("healthy: "), "{health:?}");
@@ -326,12 +253,11 @@ fn what_is_no_request_of_the_protocol_is_refused_in_its_words() {
 #[test]
 fn a_body_that_is_too_large_is_refused_announced_or_not_and_the_server_goes_on() {
     const PIECE: usize = 1 << 20;
-    let served = Served::new();
+    let home = Home::empty();
+    let served = Served::start(&home, "");
     let head = "POST / HTTP/1.1\r\nhost: x\r\nX-Amz-Target: DynamoDB_20120810.ListTables\r\n";
     let mut announced = served.connect();
     write!(announced, "{head}content-length: {}\r\n\r\n", 17 * PIECE).unwrap();
-    let refused = Answer::of(announced);
-    refused.assert_refused("413", "RequestEntityTooLargeException");
     let mut hidden = served.connect();
     write!(hidden, "{head}transfer-encoding: chunked\r\n\r\n").unwrap();
     let piece = vec![b' '; PIECE];
@@ -341,18 +267,18 @@ fn a_body_that_is_too_large_is_refused_announced_or_not_and_the_server_goes_on()
         hidden.write_all(&piece)?;
         hidden.write_all(b"\r\n")
     });
-    let refused = Answer::of(hidden);
-    refused.assert_refused("413", "RequestEntityTooLargeException");
-    assert_eq!(
-        served.asked("DynamoDB_20120810.ListTables", "{}").status(),
-        "200"
-    );
+    for stream in [announced, hidden] {
+        let refused = Answer::of(stream);
+        refused.assert_refused("413", "RequestEntityTooLargeException");
+    }
+    assert_eq!(served.asked("ListTables", "{}").status(), "200");
 }
 
 /// Each kind many times, and all connections stay open meanwhile.
 #[test]
 fn slow_silent_and_broken_clients_hold_nobody_up() {
-    let served = Served::new();
+    let home = Home::empty();
+    let served = Served::start(&home, "");
     let half = "POST / HTTP/1.1\r\nhost: x\r\nX-Amz-Tar";
     let no_body = "POST / HTTP/1.1\r\nhost: x\r\nX-Amz-Target: DynamoDB_20120810.ListTables\r\ncontent-length: 100\r\n\r\n{}";
     let kinds = ["", half, no_body, "SSH-2.0-OpenSSH_9.6\r\n", "\0\0\0"];
@@ -366,25 +292,19 @@ fn slow_silent_and_broken_clients_hold_nobody_up() {
     // Some go in the middle of a request.
     kinds.into_iter().flat_map(crowd).for_each(drop);
     for _ in 0..5 {
-        assert_eq!(
-            served.asked("DynamoDB_20120810.ListTables", "{}").status(),
-            "200"
-        );
+        assert_eq!(served.asked("ListTables", "{}").status(), "200");
     }
     drop(open);
-    served.signal(Signal::TERM);
-    assert_eq!(served.end().0, Some(0));
+    served.ended_by(Signal::TERM);
 }
 
 #[test]
 fn a_signal_ends_it_and_a_file_keeps_what_was_written() {
+    let home = Home::empty();
     real_time(async {
-        let mut home = TempDir::new().unwrap();
-        for (nth, signal) in [Signal::TERM, Signal::INT, Signal::HUP]
-            .into_iter()
-            .enumerate()
-        {
-            let served = Served::start(home, &["--local", "tables.db"]);
+        let signals = [Signal::TERM, Signal::INT, Signal::HUP];
+        for (nth, signal) in signals.into_iter().enumerate() {
+            let served = Served::start(&home, "--local tables.db");
             let client = served.client();
             if nth == 0 {
                 make_table(&client).await;
@@ -394,54 +314,38 @@ fn a_signal_ends_it_and_a_file_keeps_what_was_written() {
             let counted = client.scan().table_name("jobs").send().await.unwrap();
             assert_eq!(counted.count() as usize, nth + 1);
             // The connection of this client stays open, and idle.
-            served.signal(signal);
             let address = served.address().to_owned();
-            let (code, told, kept) = served.end();
-            assert_eq!(code, Some(0), "{told}");
+            let told = served.ended_by(signal);
             assert!(
                 told.contains("for tests only") && told.contains("tables.db"),
                 "{told}"
             );
             assert!(TcpStream::connect(address).is_err());
-            home = kept;
         }
     });
 }
 
 #[test]
 fn each_operation_is_printed_if_that_is_asked_for() {
-    for (flags, printed) in [(&["--log"][..], true), (&[], false)] {
-        let served = Served::start(TempDir::new().unwrap(), flags);
-        served.asked("DynamoDB_20120810.ListTables", "{}");
-        served.asked("DynamoDB_20120810.Dance\tit", "{}");
-        served.signal(Signal::TERM);
-        let (_, told, _) = served.end();
-        assert_eq!(
-            told.ends_with("\nListTables 200\nDance\\tit 400\n"),
-            printed,
-            "{told:?}"
-        );
+    let home = Home::empty();
+    for (flags, is_printed) in [("--log", true), ("", false)] {
+        let served = Served::start(&home, flags);
+        served.asked("ListTables", "{}");
+        served.asked("Dance\tit", "{}");
+        let told = served.ended_by(Signal::TERM);
+        let printed = told.ends_with("\nListTables 200\nDance\\tit 400\n");
+        assert_eq!(printed, is_printed, "{told:?}");
     }
 }
 
 #[test]
 fn commands_may_use_the_file_beside_it() {
-    let served = Served::start(TempDir::new().unwrap(), &["--local", "locks.db"]);
-    served.run(&["table", "create"]).assert_done();
+    let home = Home::empty();
+    let served = Served::start(&home, "--local locks.db");
+    served.run(&home, "table create").assert_done();
     let inside = "fairlock show --json --local locks.db a";
-    let line = [
-        "run",
-        "--quiet",
-        "a",
-        "--",
-        "env",
-        "-u",
-        "FAIRLOCK_ENDPOINT_URL",
-        "sh",
-        "-c",
-        inside,
-    ];
-    let shown = served.run(&line);
+    let line = format!("run --quiet a -- env -u FAIRLOCK_ENDPOINT_URL {inside}");
+    let shown = served.run(&home, &line);
     let state: serde_json::Value = serde_json::from_str(shown.assert_done()).unwrap();
     assert!(state["holder"].is_object(), "{state}");
 }
@@ -450,67 +354,41 @@ fn commands_may_use_the_file_beside_it() {
 #[test]
 fn the_lines_that_a_test_starts_it_with_work_as_they_stand_in_the_page() {
     let page = include_str!("../../../../docs/testing-your-service.md");
-    let blocks = page.split("```bash\n").skip(1);
-    let mut blocks = blocks.filter_map(|block| Some(block.split_once("```")?.0));
-    let lines = blocks
-        .find(|block| block.contains("fairlock serve"))
-        .unwrap();
-    let home = TempDir::new().unwrap();
-    std::fs::write(
-        home.path().join("report.sh"),
-        "echo \"$FAIRLOCK_LOCK\" > ran\n",
-    )
-    .unwrap();
+    let lines = block(page, "fairlock serve", "bash");
+    let home = Home::empty();
+    home.write("report.sh", "echo \"$FAIRLOCK_LOCK\" > ran\n");
     let lines = lines.replace("./report.sh", "sh ./report.sh");
-    let mut shell = Command::new("timeout");
-    shell.args(["-s", "KILL", "60", "bash", "-e", "-c", &lines]);
-    shell
-        .current_dir(home.path())
-        .stdin(Stdio::null())
-        .env_clear();
-    let ended = said(shell.env("PATH", path()).env("HOME", home.path()));
+    let ended = said(&mut shell(home.path(), "bash", &format!("set -e\n{lines}")));
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let ran = std::fs::read_to_string(home.path().join("ran")).unwrap();
-    assert_eq!(ran, "nightly\n");
+    assert_eq!(home.read("ran"), "nightly\n");
 }
 
 #[test]
 fn the_address_is_printed_for_programs_as_documented() {
-    for (flags, file) in [
-        (&["--json"][..], None),
-        (&["--json", "--local", "t.db"], Some("t.db")),
-    ] {
-        let served = Served::start(TempDir::new().unwrap(), flags);
-        let [line] = &documented("A server,", &served.url)[..] else {
-            unreachable!("one line");
-        };
+    let home = Home::empty();
+    for (flags, file) in [("--json", None), ("--json --local t.db", Some("t.db"))] {
+        let served = Served::start(&home, flags);
+        let line = documented("A server,", &served.url).remove(0);
         assert_eq!(line["file"].as_str(), file);
-        let address = line["url"]
-            .as_str()
-            .unwrap()
-            .strip_prefix("http://")
-            .unwrap();
-        assert!(TcpStream::connect(address).is_ok());
+        let address = line["url"].as_str().unwrap().strip_prefix("http://");
+        assert!(TcpStream::connect(address.unwrap()).is_ok());
     }
 }
 
 #[test]
 fn an_address_that_cannot_be_had_and_a_file_that_cannot_be_used_are_refused() {
-    let served = Served::new();
-    let home = TempDir::new().unwrap();
-    let refuse = |line: &[&str], code, words: &[&str]| {
-        let ended = said(&mut fairlock(Path::new(home.path()), line));
-        ended.assert_refused(code, words);
-    };
+    let home = Home::empty();
+    let served = Served::start(&home, "");
+    home.write("text", "no database");
     let taken = served.address();
-    refuse(&["serve", "--listen", taken], 69, &[taken, "127.0.0.1:0"]);
-    let free = ["serve", "--listen", "127.0.0.1:0", "--local"];
-    refuse(&[&free[..], &["."]].concat(), 69, &["it is a directory"]);
-    std::fs::write(home.path().join("text"), "no database").unwrap();
-    refuse(&[&free[..], &["text"]].concat(), 69, &["it is no database"]);
-    let no_address = said(&mut fairlock(
-        home.path(),
-        &["serve", "--listen", "localhost"],
-    ));
+    for (flags, words) in [
+        (taken, &[taken, "127.0.0.1:0"][..]),
+        ("127.0.0.1:0 --local .", &["it is a directory"]),
+        ("127.0.0.1:0 --local text", &["it is no database"]),
+    ] {
+        let ended = said(&mut home.bare(&format!("serve --listen {flags}")));
+        ended.assert_refused(69, words);
+    }
+    let no_address = said(&mut home.bare("serve --listen localhost"));
     assert_eq!(no_address.code, Some(64), "{no_address:?}");
 }

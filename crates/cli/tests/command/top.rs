@@ -1,85 +1,60 @@
 //! `fairlock top` without a terminal: the list as text and as JSON, and what the reads cost. [`crate::terminal`] has it at a terminal.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a helper of a test that cannot go on has failed the test; these tests wait for real processes"
-)]
 
 use fairlock_testkit::real_time;
-use fairlock_testkit::wire::Wire;
-use fairlock_testkit::wire::served_engine::ServedEngine;
 use serde_json::Value;
-use tempfile::TempDir;
-use tokio::task::spawn_blocking;
 
-use crate::command::{Said, fairlock, said};
-use crate::inspect::home::{Home, hold, run, with_a_queue};
+use crate::clients::{hold, use_once, with_a_queue};
+use crate::command::said;
+use crate::home::Home;
 use crate::inspect::schema::documented;
+use crate::served::Cloud;
 
 const WORDS: &str = "A line of `fairlock top --json`:";
-const HEAD: [&str; 10] = [
-    "LOCK",
-    "HOLDER",
-    "HELD",
-    "FOR",
-    "LEASE",
-    "ENDS",
-    "IN",
-    "WAITING",
-    "TURNS/MIN",
-    "TURN",
-];
 
 #[test]
 fn one_read_tells_where_each_lock_stands_and_what_the_read_cost() {
-    let home = Home::with_table();
+    let home = Home::new();
     real_time(with_a_queue(&home, async |_| {
-        hold(&home.host("dave"), "idle")
-            .await
-            .release()
-            .await
-            .unwrap();
-        let listed = run(&home, &["top", "--once", "--local", "locks.db"]).await;
+        use_once(&home.host("dave"), "idle").await;
+        let listed = home.run_beside("top --once").await;
         let lines: Vec<_> = listed.assert_done().lines().collect();
         let [head, prod, idle, cost] = &lines[..] else {
-            unreachable!("{lines:#?}");
+            panic!("{lines:#?}");
         };
         let words = |line: &str| {
-            line.split_whitespace()
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
+            let words: Vec<_> = line.split_whitespace().collect();
+            words.join(" ")
         };
-        assert_eq!(words(head), HEAD);
-        let prod = words(prod);
-        assert_eq!(prod[..2], ["deploy/prod", "alice"]);
+        let columns = "LOCK HOLDER HELD FOR LEASE ENDS IN WAITING TURNS/MIN TURN";
+        assert_eq!(words(head), columns);
         // Turns are seen between reads only.
-        assert_eq!(prod[prod.len() - 4..], ["-", "2", "-", "-"]);
-        assert_eq!(words(idle), ["idle", "free", "-", "-", "-", "0", "-", "-"]);
+        let prod = words(prod);
         assert!(
-            cost.starts_with("one read, of ") && cost.ends_with(" read units"),
-            "{cost}"
+            prod.starts_with("deploy/prod alice ") && prod.ends_with(" - 2 - -"),
+            "{prod}"
         );
-        assert!(!cost.contains(" 0 "), "{cost}");
+        assert_eq!(words(idle), "idle free - - - 0 - -");
+        let is_cost = cost.starts_with("one read, of ") && cost.ends_with(" read units");
+        assert!(is_cost && !cost.contains(" 0 "), "{cost}");
     }));
 }
 
 #[test]
 fn two_reads_tell_the_turns_between_them() {
-    let home = Home::with_table();
+    let home = Home::new();
     real_time(async {
         let busy = home.host("busy");
         // The first read finds the lock there already.
-        hold(&busy, "busy").await.release().await.unwrap();
+        use_once(&busy, "busy").await;
         let turns = async {
             // The read that ends with the command ends this too.
             loop {
-                hold(&busy, "busy").await.release().await.unwrap();
+                use_once(&busy, "busy").await;
                 tokio::task::yield_now().await;
             }
         };
-        let line = ["top", "--json", "--every", "1s", "--local", "locks.db"];
         let listed = tokio::select! {
-            listed = run(&home, &line) => listed,
+            listed = home.run_beside("top --json --every 1s") => listed,
             () = turns => unreachable!("it has no end"),
         };
         let listed = documented(WORDS, listed.assert_done());
@@ -89,125 +64,70 @@ fn two_reads_tell_the_turns_between_them() {
 }
 
 #[test]
-fn the_json_is_what_the_documentation_says() {
-    let home = Home::with_table();
+fn the_json_is_what_the_documentation_says_in_the_order_that_was_asked_for() {
+    let home = Home::new();
     real_time(with_a_queue(&home, async |state| {
-        let guard = hold(&home.host("dave"), "a\u{1b}[2J").await;
-        let line = ["top", "--json", "--local", "locks.db"];
-        let listed = run(&home, &line).await;
+        let hostile = "a\u{1b}[2J";
+        let guard = hold(&home.host("dave"), hostile).await;
+        let listed = home.run_beside("top --json --sort name").await;
         let listed = documented(WORDS, listed.assert_done());
-        // Without turns, the longest queue is first.
-        let [prod, hostile] = &listed[..] else {
-            unreachable!("{listed:?}");
-        };
-        assert_eq!(
-            (&hostile["lock"], &hostile["holder"]),
-            (&"a\u{1b}[2J".into(), &"dave".into())
-        );
-        assert_eq!(
-            (&prod["lock"], &prod["holder"]),
-            (&state.lock.as_str().into(), &"alice".into())
-        );
+        assert_eq!(listed.len(), 2, "{listed:?}");
+        for (line, name, holder) in [(0, hostile, "dave"), (1, state.lock.as_str(), "alice")] {
+            assert_eq!(listed[line]["lock"], name);
+            assert_eq!(listed[line]["holder"], holder);
+        }
+        let prod = &listed[1];
         assert_eq!((&prod["waiting"], &prod["holders"]), (&2.into(), &1.into()));
         assert_eq!(
             (&prod["turns_an_hour"], &prod["turn_ms"]),
             (&Value::Null, &Value::Null)
         );
-        assert!(
-            prod["held_for_ms"].is_u64() && prod["lease_left_ms"].as_u64() > Some(0),
-            "{prod}"
-        );
+        assert!(prod["held_for_ms"].is_u64(), "{prod}");
+        assert!(prod["lease_left_ms"].as_u64() > Some(0), "{prod}");
+        let longest = home.run_beside("top --json --sort waiting").await;
+        let longest = documented(WORDS, longest.assert_done());
+        assert_eq!(longest[0]["lock"], "deploy/prod");
         guard.release().await.unwrap();
     }));
 }
 
 #[test]
-fn without_a_terminal_it_says_what_to_do() {
-    let home = Home::with_table();
-    home.run("top --local locks.db")
-        .assert_refused(64, &["no terminal", "--once", "--json"]);
-}
-
-#[test]
 fn an_empty_table_and_one_that_is_to_come_have_no_locks() {
-    let home = Home::with_table();
+    let home = Home::new();
+    // Without a terminal it says what to do.
+    home.run("top")
+        .assert_refused(64, &["no terminal", "--once", "--json"]);
     for file in ["locks.db", "to-come.db"] {
-        let listed = home.run(&format!("top --once --local {file}"));
-        assert!(
-            listed
-                .assert_done()
-                .starts_with("no locks in table fairlock"),
-            "{listed:?}"
-        );
-        assert_eq!(
-            home.run(&format!("top --json --local {file}"))
-                .assert_done(),
-            ""
-        );
+        let listed = said(&mut home.bare(&format!("top --once --local {file}")));
+        listed.assert_shows(&["no locks in table fairlock"]);
+        let listed = said(&mut home.bare(&format!("top --json --local {file}")));
+        assert_eq!(listed.assert_done(), "");
     }
-    assert!(!home.file("to-come.db").exists());
-    home.run("top --once --table none --local locks.db")
+    assert!(!home.has("to-come.db"));
+    home.run("top --once --table none")
         .assert_refused(69, &["none"]);
 }
 
 #[test]
 fn an_item_that_cannot_be_read_is_told_and_the_others_are_listed() {
-    let home = Home::with_table();
+    let home = Home::new();
     real_time(async {
-        hold(&home.host("dave"), "idle")
-            .await
-            .release()
-            .await
-            .unwrap();
+        use_once(&home.host("dave"), "idle").await;
         home.damage("bad").await;
-        let listed = run(&home, &["top", "--once", "--local", "locks.db"]).await;
-        assert_eq!(listed.code, Some(69), "{listed:?}");
-        assert!(
-            listed.out.contains("idle") && listed.err.contains("pk = bad"),
-            "{listed:?}"
-        );
+        let listed = home.run_beside("top --once").await;
+        listed.assert_ended(69, &["pk = bad"]);
+        assert!(listed.out.contains("idle"), "{listed:?}");
     });
-}
-
-/// The table, behind a server that counts.
-struct Counted {
-    place: ServedEngine,
-    url: String,
-    home: TempDir,
-}
-
-impl Counted {
-    async fn new() -> Counted {
-        let place = ServedEngine::new(Wire::Tcp).await;
-        let url = place.url().await;
-        let home = TempDir::new().unwrap();
-        Counted { place, url, home }
-    }
-
-    /// How many requests a command sends.
-    async fn requests(&self, flags: &'static [&'static str]) -> (usize, Said) {
-        let before = self.place.server.requests();
-        let at = ["--table", "locks", "--endpoint-url", &self.url];
-        let mut command = fairlock(self.home.path(), &[&["top"], flags, &at].concat());
-        let names = ["AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"];
-        command.envs(names.map(|name| (name, "test")));
-        let ended = spawn_blocking(move || said(&mut command)).await.unwrap();
-        (self.place.server.requests() - before, ended)
-    }
 }
 
 #[test]
 fn a_list_costs_one_request_and_one_that_tells_turns_two() {
     real_time(async {
-        let counted = Counted::new().await;
-        for (flags, requests) in [
-            (&["--once"][..], 1),
-            (&["--json"], 1),
-            (&["--once", "--every", "100ms"], 2),
-        ] {
-            let (sent, ended) = counted.requests(flags).await;
-            ended.assert_done();
-            assert_eq!(sent, requests, "{flags:?}");
+        let cloud = Cloud::new().await;
+        for (flags, requests) in [("--once", 1), ("--json", 1), ("--once --every 100ms", 2)] {
+            let before = cloud.place.server.requests();
+            cloud.run(&format!("top {flags}")).await.assert_done();
+            assert_eq!(cloud.place.server.requests() - before, requests, "{flags}");
         }
     });
 }

@@ -65,15 +65,11 @@ impl Progress {
 
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Progress {
-            kills,
-            beyond_a_lease,
-            longest,
-        } = self;
-        let leases = longest.as_secs_f64() / LEASE.as_secs_f64();
+        let (kills, beyond) = (self.kills, self.beyond_a_lease);
+        let leases = self.longest.as_secs_f64() / LEASE.as_secs_f64();
         write!(
             f,
-            "somebody was granted the lock after each kill, within a lease but for {beyond_a_lease} of {kills}, \
+            "somebody was granted the lock after each kill, within a lease but for {beyond} of {kills}, \
              and {leases:.1} leases at the most"
         )
     }
@@ -122,15 +118,12 @@ impl<'a> Crew<'a> {
     /// The holder, or a random process.
     fn victim(&mut self) -> usize {
         let holder = self.ledger.book().holder();
-        let pids = self.members.iter().map(|member| Some(member.process.id()));
-        let found = pids
-            .into_iter()
-            .position(|pid| pid == holder && pid.is_some());
+        let mut members = self.members.iter();
+        let found = members.position(|member| Some(member.process.id()) == holder);
         let any = self.rng.usize(0..self.members.len());
-        match found {
-            Some(index) if self.rng.u8(0..100) < self.odds.holder => index,
-            _ => any,
-        }
+        found
+            .filter(|_| self.rng.u8(0..100) < self.odds.holder)
+            .unwrap_or(any)
     }
 
     fn kill(&mut self, victim: usize) {

@@ -4,7 +4,7 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use aws_sdk_dynamodb::Client;
 use fairlock::embedded::Engine;
@@ -58,7 +58,7 @@ impl Location {
     /// The flags that tell `fairlock` the place.
     pub(crate) fn flags(&self) -> Vec<String> {
         let location = match &self.file {
-            Some(file) => ["--local".into(), path_text(file)],
+            Some(file) => ["--local".into(), file.to_str().unwrap().to_owned()],
             None => ["--endpoint-url".into(), self.url.clone()],
         };
         [&location[..], &["--table".into(), self.table.clone()]].concat()
@@ -82,8 +82,4 @@ impl Location {
             locks.create_table().await.unwrap();
         });
     }
-}
-
-fn path_text(path: &Path) -> String {
-    path.to_str().unwrap().to_owned()
 }

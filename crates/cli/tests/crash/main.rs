@@ -17,7 +17,7 @@ mod worker;
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::Once;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use fairlock_testkit::effort::sized;
 use fairlock_testkit::http::{over_http, say};
 use tempfile::TempDir;
 
-use crew::{Crew, Odds, Progress};
+use crew::{Crew, Odds};
 use ledger::{Fence, Ledger, PROCESS};
 use location::Location;
 use ports::{Counts, Ports};
@@ -55,17 +55,14 @@ fn kills() -> usize {
 
 /// The seed of this process, so that one line replays it as far as real processes can be.
 fn seed() -> u64 {
-    static SAID: Once = Once::new();
-    static SEED: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
-    let seed = *SEED.get_or_init(|| {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    *SEED.get_or_init(|| {
         let drawn = || u64::from(std::process::id()) ^ now_ns();
-        set("FAIRLOCK_CRASH_SEED").unwrap_or_else(drawn)
-    });
-    SAID.call_once(|| {
+        let seed = set("FAIRLOCK_CRASH_SEED").unwrap_or_else(drawn);
         say(&format!("FAIRLOCK_CRASH_SEED={seed}"));
         std::thread::spawn(watch);
-    });
-    seed
+        seed
+    })
 }
 
 /// Ends the process if it takes too long. The processes that it started end with it.
@@ -125,9 +122,8 @@ fn run_at(lock: &str, location: &Location, ledger: &Path, port: Option<u16>) -> 
 /// The results of one lock.
 struct Arena {
     verdict: Verdict,
-    kills: usize,
-    stops: usize,
-    progress: Progress,
+    /// What happened there.
+    told: String,
     /// How many notifications the processes heard that were for their places, as they reported themselves.
     heard: u64,
 }
@@ -158,85 +154,77 @@ fn arena(
     let start = || start(&socket);
     let mut crew = Crew::start(PROCESSES, seed, odds, &ledger, &start);
     crew.suffer(kills);
-    let book = ledger.book();
+    let (book, kills, stops) = (ledger.book(), crew.kills, crew.stops);
+    let (verdict, progress) = (Verdict::of(&book), &crew.progress);
     Arena {
-        verdict: Verdict::of(&book),
+        told: format!("{kills} killed, {stops} stopped, {verdict}; {progress}"),
         heard: book.heard(),
-        kills: crew.kills,
-        stops: crew.stops,
-        progress: crew.progress,
+        verdict,
     }
 }
 
-/// Several locks at the same time, each in a place of its own.
-fn arenas(
-    what: &str,
-    location: impl Fn(usize) -> Location + Sync,
+/// Who contends.
+struct Contenders {
+    name: &'static str,
     fence: Fence,
-    start: impl Fn(&Location, &Path, Option<u16>) -> Command + Sync,
-) -> Vec<Notified> {
+    start: fn(&Location, &Path, Option<u16>) -> Command,
+    /// Whether they were notified, by how much they heard and what happened at their ports.
+    are_notified: fn(u64, Counts) -> bool,
+}
+
+/// Clients count what they hear.
+const CLIENTS: Contenders = Contenders {
+    name: "clients",
+    fence: Fence::Closed,
+    start: client,
+    are_notified: |heard, _| heard > 0,
+};
+
+/// The ledger accepts whatever comes. What it has must be in order all the same, and no command may have started before another's last
+/// write. A `fairlock run` tells nobody what it heard. That it listens is seen at its port.
+const RUNS: Contenders = Contenders {
+    name: "fairlock run",
+    fence: Fence::Open,
+    start: run,
+    are_notified: |_, ports| ports.listened_at > 0,
+};
+
+/// Several locks at the same time, each in a place of its own. At every other one the processes notify each other.
+fn arenas(place: &str, location: impl Fn(usize) -> Location + Sync, who: &Contenders) {
+    let what = format!("{place}, {}", who.name);
     let (seed, kills) = (seed(), kills().div_ceil(number_of_arenas()));
     let one = |number: usize| {
         let location = location(number);
         let seed = seed.wrapping_add(number as u64);
         let ports = (number % 2 == 1).then(Ports::of_a_lock);
-        let arena = arena(&location, (fence, ODDS), seed, kills, |ledger| {
-            start(&location, ledger, ports.as_ref().map(Ports::give))
-        });
-        (arena, ports.map(|ports| ports.counts()))
+        let start = |ledger: &Path| (who.start)(&location, ledger, ports.as_ref().map(Ports::give));
+        let Arena {
+            verdict,
+            told,
+            heard,
+        } = arena(&location, (who.fence, ODDS), seed, kills, start);
+        let ports = ports.map(|ports| ports.counts());
+        say(&format!(
+            "{what}: {told}; {heard} notifications reported, ports: {ports:?}"
+        ));
+        assert!(verdict.is_good(), "{what}: {verdict}");
+        match ports {
+            Some(ports) => {
+                let are_notified = (who.are_notified)(heard, ports);
+                assert!(are_notified, "{what}: {heard} heard, {ports:?}");
+                assert!(
+                    ports.given_again > 0,
+                    "{what}: no port was taken over: {ports:?}"
+                );
+            }
+            None => assert_eq!(heard, 0, "{what}"),
+        }
     };
     std::thread::scope(|scope| {
-        let one = &one;
-        let all: Vec<_> = (0..number_of_arenas())
-            .map(|number| scope.spawn(move || one(number)))
-            .collect();
-        let mut notified = Vec::new();
-        for arena in all {
-            let (arena, ports) = arena.join().unwrap();
-            let Arena {
-                verdict,
-                kills,
-                stops,
-                progress,
-                heard,
-            } = arena;
-            let how = match ports {
-                Some(ports) => format!("{heard} notifications reported, ports: {ports:?}"),
-                None => "polling".into(),
-            };
-            say(&format!(
-                "{what}: {kills} killed, {stops} stopped, {verdict}; {progress}; {how}"
-            ));
-            assert!(verdict.is_good(), "{what}: {verdict}");
-            assert!(ports.is_some() || heard == 0, "{what}: {heard} heard");
-            notified.extend(ports.map(|ports| Notified { heard, ports }));
+        for number in 0..number_of_arenas() {
+            scope.spawn(move || one(number));
         }
-        notified
-    })
-}
-
-/// What is known of an arena whose processes notified each other.
-struct Notified {
-    heard: u64,
-    ports: Counts,
-}
-
-/// Clients count what they hear.
-fn heard_each_other(arenas: &[Notified]) {
-    assert!(!arenas.is_empty());
-    for Notified { heard, ports } in arenas {
-        assert!(*heard > 0, "nobody heard anybody");
-        assert!(ports.given_again > 0, "no port was taken over: {ports:?}");
-    }
-}
-
-/// A `fairlock run` tells nobody what it heard. That it listens is seen at its port.
-fn listened(arenas: &[Notified]) {
-    assert!(!arenas.is_empty());
-    for Notified { ports, .. } in arenas {
-        assert!(ports.listened_at > 0, "nobody listened: {ports:?}");
-        assert!(ports.given_again > 0, "no port was taken over: {ports:?}");
-    }
+    });
 }
 
 fn in_files(home: &TempDir) -> impl Fn(usize) -> Location {
@@ -247,24 +235,20 @@ fn in_files(home: &TempDir) -> impl Fn(usize) -> Location {
 #[test]
 fn clients_killed_and_stopped_never_overlap_nor_write_late_on_a_shared_file() {
     let home = TempDir::new().unwrap();
-    let notified = arenas("file, clients", in_files(&home), Fence::Closed, client);
-    heard_each_other(&notified);
+    arenas("file", in_files(&home), &CLIENTS);
 }
 
-/// The ledger accepts whatever comes. What it has must be in order all the same, and no command may have started before another's last
-/// write.
 #[test]
 fn no_write_of_a_killed_or_stopped_fairlock_run_comes_after_the_next_holders_first() {
     let home = TempDir::new().unwrap();
-    let notified = arenas("file, fairlock run", in_files(&home), Fence::Open, run);
-    listened(&notified);
+    arenas("file", in_files(&home), &RUNS);
 }
 
 #[test]
 fn clients_killed_and_stopped_never_overlap_nor_write_late_over_http() {
     over_http(|url| {
         let location = |number: usize| Location::endpoint(url, &format!("clients-{number}"));
-        heard_each_other(&arenas("HTTP, clients", location, Fence::Closed, client));
+        arenas("HTTP", location, &CLIENTS);
     });
 }
 
@@ -272,7 +256,7 @@ fn clients_killed_and_stopped_never_overlap_nor_write_late_over_http() {
 fn no_write_of_a_killed_or_stopped_fairlock_run_comes_too_late_over_http() {
     over_http(|url| {
         let location = |number: usize| Location::endpoint(url, &format!("run-{number}"));
-        listened(&arenas("HTTP, fairlock run", location, Fence::Open, run));
+        arenas("HTTP", location, &RUNS);
     });
 }
 
@@ -281,11 +265,9 @@ fn few_kills() -> usize {
     sized(2, 3)
 }
 
-/// Workers that go on believing and writing after they lost the lock.
+/// Workers that go on believing and writing after they lost the lock. A round finds the fault if one of a few is stopped while it writes.
 fn with_a_planted_fault(fence: Fence, is_found: impl Fn(&Verdict) -> bool) -> Verdict {
-    let mut verdict = Verdict::default();
-    // A round finds the fault if one of a few workers is stopped while it writes.
-    for round in 0..10 {
+    let round = |round| {
         let home = TempDir::new().unwrap();
         let location = Location::file(home.path().join("locks.db"));
         let start = |ledger: &Path| {
@@ -293,34 +275,24 @@ fn with_a_planted_fault(fence: Fence, is_found: impl Fn(&Verdict) -> bool) -> Ve
             command.env(IGNORES_LOSS, "yes");
             command
         };
-        verdict = arena(
-            &location,
-            (fence, STOPPED_AS_HOLDER),
-            seed() + round,
-            few_kills(),
-            start,
-        )
-        .verdict;
-        if is_found(&verdict) {
-            break;
-        }
-    }
-    verdict
+        let how = (fence, STOPPED_AS_HOLDER);
+        arena(&location, how, seed() + round, few_kills(), start).verdict
+    };
+    let found = (0..10).map(round).find(is_found);
+    found.unwrap()
 }
 
 #[test]
 fn workers_that_ignore_their_loss_are_found_by_their_overlaps_and_fenced_off() {
-    let found = with_a_planted_fault(Fence::Closed, |verdict| {
-        verdict.overlaps > 0 && verdict.refused > 0
+    let found = with_a_planted_fault(Fence::Closed, |found| {
+        found.overlaps > 0 && found.refused > 0
     });
-    assert!(found.overlaps > 0 && found.refused > 0, "{found}");
     assert_eq!(found.stale, 0, "{found}");
 }
 
 #[test]
 fn a_ledger_that_does_not_look_at_tickets_is_found_by_the_writes_that_it_took() {
-    let found = with_a_planted_fault(Fence::Open, |verdict| verdict.stale > 0);
-    assert!(found.stale > 0, "{found}");
+    with_a_planted_fault(Fence::Open, |found| found.stale > 0);
 }
 
 /// Each `fairlock run` uses a lock of its own, so nothing keeps their commands apart.

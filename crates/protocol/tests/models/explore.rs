@@ -7,9 +7,13 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use stateright::{Expectation, Model, Property};
 
+use crate::watchdog;
+
 /// What a search found.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Report {
+    /// What was searched.
+    what: String,
     pub(crate) states: usize,
     pub(crate) depth: usize,
     /// The property that broke first, and the shortest way there.
@@ -22,7 +26,8 @@ pub(crate) struct Report {
 impl Report {
     /// Asserts that every property holds in every state, and that the end is in reach from every state. Also asserts that everything comes
     /// about that is to, and that there are exactly `states` states.
-    pub(crate) fn proves(&self, what: &str, states: usize) {
+    pub(crate) fn proves(&self, states: usize) {
+        let what = &self.what;
         println!("{what}: {} states, {} deep", self.states, self.depth);
         assert!(self.broken.is_none(), "{what}: {:#?}", self.broken);
         assert!(
@@ -35,7 +40,8 @@ impl Report {
     }
 
     /// Asserts that this property was broken.
-    pub(crate) fn catches(&self, what: &str, property: &str) {
+    pub(crate) fn catches(&self, property: &str) {
+        let what = &self.what;
         println!("{what}: {} states, {:?}", self.states, self.broken);
         let broken = self.broken.as_ref().map(|(broken, _)| *broken);
         assert_eq!(broken, Some(property), "{what}");
@@ -61,7 +67,7 @@ pub(crate) struct Search<'m, M: Model> {
 
 impl<'m, M> Search<'m, M>
 where
-    M: Model,
+    M: Debug + Model,
     M::State: Hash,
     M::Action: Clone + Debug,
 {
@@ -100,7 +106,12 @@ where
     }
 
     /// Visits every state, breadth first, up to the first state in which a property is broken.
-    pub(crate) fn run(mut self) -> Report {
+    pub(crate) fn run(self) -> Report {
+        let what = format!("{:?}", self.model);
+        watchdog::within(&what.clone(), || self.visit_all(what))
+    }
+
+    fn visit_all(mut self, what: String) -> Report {
         let mut level = Vec::new();
         for state in self.model.init_states() {
             self.visit(state, 0, &mut level);
@@ -113,7 +124,7 @@ where
             level = next;
             self.depth += 1;
         }
-        self.report()
+        self.report(what)
     }
 
     fn expand(&mut self, id: u32, state: &M::State, next: &mut Vec<(u32, M::State)>) {
@@ -159,13 +170,14 @@ where
         }
     }
 
-    fn report(mut self) -> Report {
+    fn report(mut self, what: String) -> Report {
         let broken = self.broken.map(|(name, id)| (name, self.way_to(id)));
         let stuck = match broken {
             None => self.first_stuck().map(|id| self.way_to(id)),
             Some(_) => None,
         };
         Report {
+            what,
             states: self.prints.len(),
             depth: self.depth,
             broken,

@@ -4,12 +4,15 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-pub(crate) fn within<T>(limit: Duration, what: &str, work: impl FnOnce() -> T) -> T {
+/// Much more than any of the searches takes on a slow machine.
+const TOO_LONG: Duration = Duration::from_secs(900);
+
+pub(crate) fn within<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let (working, ended) = channel::<()>();
     let what = what.to_owned();
     let watch = thread::spawn(move || {
-        if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-            eprintln!("{what}: still searching after {limit:?}; aborted");
+        if ended.recv_timeout(TOO_LONG) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("{what}: still searching after {TOO_LONG:?}; aborted");
             std::process::abort();
         }
     });

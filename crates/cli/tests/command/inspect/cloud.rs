@@ -1,114 +1,97 @@
 //! A DynamoDB that is not found, or that refuses.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
 
-use super::home::{ALL, Home, UNAVAILABLE};
-use crate::command::{Said, fairlock, said};
+use super::ALL;
+use crate::command::{Said, said, signalled, words};
+use crate::home::Home;
+use crate::running::Running;
+use crate::served::{AWS, KEY, REGION, SECRET, nobody};
 
-/// Runs every command in the cloud, with some environment variables. None of them works.
-fn assert_all_refused(environment: &[(&str, &str)], flags: &[&str], words: &[&str]) {
-    let home = Home::new();
-    for line in ALL {
-        let line: Vec<_> = line.split(' ').chain(flags.iter().copied()).collect();
-        let mut command = fairlock(home.0.path(), &line);
-        let ended = said(command.envs(environment.iter().copied()));
-        ended.assert_refused(UNAVAILABLE, words);
-    }
+fn in_the_cloud(home: &Home, line: &str, environment: &[(&str, &str)]) -> Said {
+    said(home.bare(line).envs(environment.iter().copied()))
 }
 
-const REGION: (&str, &str) = ("AWS_REGION", "eu-west-1");
-const KEY: (&str, &str) = ("AWS_ACCESS_KEY_ID", "test");
-const SECRET: (&str, &str) = ("AWS_SECRET_ACCESS_KEY", "test");
-
 #[test]
-fn a_missing_region_is_told_in_one_line() {
-    assert_all_refused(&[KEY, SECRET], &[], &["no AWS region", "set AWS_REGION"]);
-    let profile = ("AWS_PROFILE", "none");
-    assert_all_refused(&[profile], &[], &["no AWS region"]);
-    for region in ["", " eu west", "eu/west"] {
-        let region = ("AWS_REGION", region);
-        let words = ["given by AWS_REGION, is no AWS region"];
-        assert_all_refused(&[region, KEY, SECRET], &[], &words);
+fn what_every_command_lacks_or_meets_is_told_in_one_line() {
+    let nowhere = format!("http://{}", nobody());
+    let is_right = format!("whether {nowhere} is right");
+    let at = |url: &str| format!("--endpoint-url {url}");
+    let no_region = ["no AWS region", "set AWS_REGION"];
+    let no_credentials = ["no AWS credentials", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"];
+    let wrong = ["given by AWS_REGION, is no AWS region"];
+    let is_no_region = |region| [("AWS_REGION", region), KEY, SECRET];
+    let refused = |code: &'static str| (at(&refusing(code)), format!("{code}: because"));
+    let (unknown, unknown_says) = refused("UnrecognizedClientException");
+    let (busy, busy_says) = refused("ThrottlingException");
+    let (expired, expired_says) = refused("ExpiredTokenException");
+    let way = "see whether the AWS credentials";
+    for (environment, flags, words) in [
+        (&[KEY, SECRET][..], "", &no_region[..]),
+        (&[("AWS_PROFILE", "none")], "", &no_region[..1]),
+        (&is_no_region(""), "", &wrong),
+        (&is_no_region(" eu west"), "", &wrong),
+        (&is_no_region("eu/west"), "", &wrong),
+        (&[REGION], "", &no_credentials),
+        (&[REGION, KEY], "", &no_credentials),
+        (&AWS, &at(&nowhere), &["Connection refused", &is_right]),
+        (&AWS, &unknown, &[&unknown_says, way]),
+        (&AWS, &busy, &[&busy_says, "try again later"]),
+        (&AWS, &expired, &[&expired_says, way]),
+    ] {
+        let home = Home::empty();
+        for line in ALL {
+            let ended = in_the_cloud(&home, &format!("{line} {flags}"), environment);
+            ended.assert_refused(69, words);
+        }
     }
 }
 
 #[test]
 fn a_watch_goes_on_while_nothing_answers() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", nobody.local_addr().unwrap());
-    drop(nobody);
-    let mut watch = Command::new(env!("CARGO_BIN_EXE_fairlock"));
-    watch.args(["show", "--watch=100ms", "--endpoint-url", &url, "a"]);
-    watch.envs([REGION, KEY, SECRET]).stderr(Stdio::piped());
-    let mut watch = watch.spawn().unwrap();
-    let mut told = String::new();
-    let mut err = BufReader::new(watch.stderr.take().unwrap());
-    err.read_line(&mut told).unwrap();
+    let home = Home::empty();
+    let line = format!("show --watch=100ms --endpoint-url http://{} a", nobody());
+    let mut watch = signalled(home.path(), &words(&line));
+    let mut watch = Running::spawn(watch.envs(AWS), home.path());
+    let told = watch.told();
     assert!(told.contains("goes on trying"), "{told}");
-    watch.kill().unwrap();
-    watch.wait().unwrap();
+    watch.process.kill().unwrap();
     // The message came once, however often the lock was polled.
-    assert_eq!(std::io::read_to_string(err).unwrap(), "");
-}
-
-#[test]
-fn missing_credentials_are_told_in_one_line() {
-    let words = ["no AWS credentials", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"];
-    assert_all_refused(&[REGION], &[], &words);
-    assert_all_refused(&[REGION, KEY], &[], &words);
-}
-
-#[test]
-fn an_endpoint_that_does_not_answer_is_named() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", nobody.local_addr().unwrap());
-    drop(nobody);
-    let words = ["Connection refused", &format!("whether {url} is right")];
-    assert_all_refused(&[REGION, KEY, SECRET], &["--endpoint-url", &url], &words);
+    assert_eq!(watch.end().err, "");
 }
 
 /// The error tells the user which setting names the place.
 #[test]
 fn what_names_the_place_is_named_with_it() {
-    let home = Home::new();
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", nobody.local_addr().unwrap());
-    drop(nobody);
-    let show = |environment: &[(&str, &str)]| {
-        let mut command = fairlock(home.0.path(), &["show", "a"]);
-        said(command.envs(environment.iter().copied()))
-    };
+    let home = Home::empty();
+    let url = format!("http://{}", nobody());
+    let show = |environment: &[_]| in_the_cloud(&home, "show a", environment);
     for variable in ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB"] {
-        let told = show(&[REGION, KEY, SECRET, (variable, &url)]);
+        let told = show(&[&AWS[..], &[(variable, &url)]].concat());
         let words = format!("whether {url}, given by {variable}, is right");
-        told.assert_refused(UNAVAILABLE, &["Connection refused", &words]);
-        let told = show(&[REGION, KEY, SECRET, (variable, "")]);
-        told.assert_refused(UNAVAILABLE, &[&format!("{variable} is empty")]);
+        told.assert_refused(69, &["Connection refused", &words]);
+        let told = show(&[&AWS[..], &[(variable, "")]].concat());
+        told.assert_refused(69, &[&format!("{variable} is empty")]);
     }
     let profile = ("AWS_PROFILE", "ci");
     let nowhere = "profile `ci` of AWS_PROFILE, which no file has";
-    show(&[profile]).assert_refused(UNAVAILABLE, &["no AWS region", nowhere]);
-    show(&[profile, REGION]).assert_refused(UNAVAILABLE, &["no AWS credentials", nowhere]);
-    std::fs::create_dir(home.file(".aws")).unwrap();
-    let written = format!(
-        "[profile ci]\nregion = eu-west-1\nendpoint_url = {url}\naws_access_key_id = x\naws_secret_access_key = y\n"
-    );
-    std::fs::write(home.file(".aws/config"), written).unwrap();
+    show(&[profile]).assert_refused(69, &["no AWS region", nowhere]);
+    show(&[profile, REGION]).assert_refused(69, &["no AWS credentials", nowhere]);
+    home.make_dir(".aws");
+    let keys = "aws_access_key_id = x\naws_secret_access_key = y\n";
+    let at = format!("[profile ci]\nregion = eu-west-1\nendpoint_url = {url}\n{keys}");
+    home.write(".aws/config", at);
     let words = format!("whether {url}, given by profile `ci` of AWS_PROFILE, is right");
-    show(&[profile]).assert_refused(UNAVAILABLE, &[&words]);
-    std::fs::write(
-        home.file(".aws/config"),
-        "[profile ci]\nregion = eu-west-1\ncredential_process = /bin/false\n",
-    )
-    .unwrap();
+    show(&[profile]).assert_refused(69, &[&words]);
+    let fails = "[profile ci]\nregion = eu-west-1\ncredential_process = /bin/false\n";
+    home.write(".aws/config", fails);
     let words = [
         "no AWS credentials",
         "profile `ci` of AWS_PROFILE: ",
         "exit status: 1",
     ];
-    show(&[profile]).assert_refused(UNAVAILABLE, &words);
+    show(&[profile]).assert_refused(69, &words);
 }
 
 /// An endpoint that refuses every request with one code, for as long as the test runs.
@@ -139,21 +122,25 @@ fn answering(status: &'static str, kind: &'static str, body: String) -> String {
 #[test]
 fn denied_access_is_named_with_where_to_read_what_is_missing() {
     let url = refusing("AccessDeniedException");
-    let home = Home::new();
+    let home = Home::empty();
+    let at = |line| in_the_cloud(&home, &format!("{line} --endpoint-url {url}"), &AWS);
     for line in ["table create", "show a", "ls", "ls --json"] {
-        let ended = in_the_cloud(&home, line, &url);
         let check = format!("`fairlock table check --endpoint-url {url}`");
-        ended.assert_refused(UNAVAILABLE, &["AccessDeniedException: because", &check]);
+        at(line).assert_refused(69, &["AccessDeniedException: because", &check]);
     }
-    let check = in_the_cloud(&home, "table check", &url);
+    let check = at("table check");
     assert_eq!(check.code, Some(1), "{check:?}");
-    let permit = "permit `dynamodb:Query` on the table";
-    assert!(check.out.contains(permit), "{check:?}");
-    assert!(check.out.contains("listed with `fairlock ls`"), "{check:?}");
+    for words in [
+        "permit `dynamodb:Query` on the table",
+        "listed with `fairlock ls`",
+    ] {
+        assert!(check.out.contains(words), "{check:?}");
+    }
 }
 
 #[test]
 fn what_stands_before_dynamodb_is_told_by_its_status_and_its_address() {
+    let home = Home::empty();
     for (status, body) in [
         ("403 Forbidden", "no"),
         ("502 Bad Gateway", "<html></html>"),
@@ -164,80 +151,25 @@ fn what_stands_before_dynamodb_is_told_by_its_status_and_its_address() {
         let number = &status[..3];
         let told = format!("HTTP status {number}, in an answer that is not DynamoDB's");
         let way = format!("see whether {url} is right, and what answers there");
-        let home = Home::new();
-        for line in ["show a", "ls", "run --wait none a"] {
-            let end = if line.starts_with("run") {
-                " -- true"
-            } else {
-                ""
-            };
-            let line = format!("{line} --endpoint-url {url}{end}");
-            let mut command = fairlock(home.0.path(), &line.split(' ').collect::<Vec<_>>());
-            let ended = said(command.envs([REGION, KEY, SECRET]));
-            ended.assert_refused(UNAVAILABLE, &[&told, &way]);
+        for (verb, rest) in [("show", "a"), ("ls", ""), ("run --wait none", "a -- true")] {
+            let line = format!("{verb} --endpoint-url {url} {rest}");
+            in_the_cloud(&home, &line, &AWS).assert_refused(69, &[&told, &way]);
         }
     }
-}
-
-fn in_the_cloud(home: &Home, line: &str, url: &str) -> Said {
-    let line = format!("{line} --endpoint-url {url}");
-    let mut command = fairlock(home.0.path(), &line.split(' ').collect::<Vec<_>>());
-    said(command.envs([REGION, KEY, SECRET]))
 }
 
 /// An empty object is DynamoDB's answer to nothing but a read of an item that is not there, which has a request id.
 #[test]
 fn an_empty_object_from_what_is_no_dynamodb_is_no_free_lock() {
     let url = answering("200 OK", "application/x-amz-json-1.0", "{}".to_owned());
-    let home = Home::new();
-    for line in [
-        "show a",
-        "show --json a",
-        "ls",
-        "ask a",
-        "break --yes a",
-        "delete a",
-        "resize a 3",
-        "data get a",
-        "lease show a",
-        "sweep",
-        "run --wait none a -- touch ran",
-        "hold --wait none a",
-        "run --wait 3s a -- touch ran",
-    ] {
-        let line: Vec<_> = line.split(' ').collect();
-        let mut command = fairlock(home.0.path(), &line);
-        let ended = said(command.envs([REGION, KEY, SECRET, ("FAIRLOCK_ENDPOINT_URL", &url)]));
-        assert!(
-            !matches!(ended.code, Some(0 | 1 | 75)),
-            "{line:?}: {ended:?}"
-        );
-        assert!(!ended.out.contains("free"), "{line:?}: {ended:?}");
+    let home = Home::empty();
+    let lines = "show a, show --json a, ls, ask a, break --yes a, delete a, resize a 3, data get a, lease show a, sweep, \
+                 run --wait none a -- touch ran, hold --wait none a, run --wait 3s a -- touch ran";
+    for line in lines.split(", ") {
+        let place = [&AWS[..], &[("FAIRLOCK_ENDPOINT_URL", &url)]].concat();
+        let ended = in_the_cloud(&home, line, &place);
+        assert!(!matches!(ended.code, Some(0 | 1 | 75)), "{line}: {ended:?}");
+        assert!(!ended.out.contains("free"), "{line}: {ended:?}");
     }
-    assert!(!home.file("ran").exists());
-}
-
-#[test]
-fn credentials_that_nobody_knows_are_told_apart_from_missing_permission() {
-    let url = refusing("UnrecognizedClientException");
-    let words = [
-        "UnrecognizedClientException: because",
-        "see whether the AWS credentials",
-    ];
-    assert_all_refused(&[REGION, KEY, SECRET], &["--endpoint-url", &url], &words);
-}
-
-#[test]
-fn a_table_that_is_too_busy_is_told_apart_from_one_that_is_not_there() {
-    for (code, word) in [
-        ("ThrottlingException", "try again later"),
-        ("ExpiredTokenException", "see whether the AWS credentials"),
-    ] {
-        let (url, said) = (refusing(code), format!("{code}: because"));
-        assert_all_refused(
-            &[REGION, KEY, SECRET],
-            &["--endpoint-url", &url],
-            &[&said, word],
-        );
-    }
+    assert!(!home.has("ran"));
 }

@@ -17,9 +17,8 @@ fn schema(words: &str) -> BTreeMap<String, String> {
 fn fields(table: &str) -> BTreeMap<String, String> {
     let rows = table.lines().take_while(|line| line.starts_with('|'));
     let cells = rows.map(|row| row.split('|').map(str::trim).collect::<Vec<_>>());
-    cells
-        .map(|cells| (cells[1].trim_matches('`').to_owned(), cells[2].to_owned()))
-        .collect()
+    let fields = cells.map(|cells| (cells[1].trim_matches('`').to_owned(), cells[2].to_owned()));
+    fields.collect()
 }
 
 /// Checks for exactly the documented fields, of the documented types.
@@ -36,18 +35,18 @@ fn assert_documented(object: &Value, fields: &BTreeMap<String, String>) {
 }
 
 pub(crate) fn is(value: &Value, kind: &str) -> bool {
+    let object_of = |is: fn(&Value) -> bool| {
+        let object = value.as_object();
+        object.is_some_and(|object| object.values().all(is))
+    };
     match kind {
         "null" => value.is_null(),
         "string" => value.is_string(),
         "number" => value.is_u64(),
-        "object of numbers" => value
-            .as_object()
-            .is_some_and(|it| it.values().all(Value::is_u64)),
         "boolean" => value.is_boolean(),
         "time" => value.as_str().is_some_and(is_time),
-        "object of strings" => value
-            .as_object()
-            .is_some_and(|it| it.values().all(Value::is_string)),
+        "object of numbers" => object_of(Value::is_u64),
+        "object of strings" => object_of(Value::is_string),
         "data" => value["ticket"].is_u64() && value["base64"].is_string(),
         "participant" => value.is_object(),
         "array of participants" => value.is_array(),
@@ -57,21 +56,23 @@ pub(crate) fn is(value: &Value, kind: &str) -> bool {
 
 fn is_time(text: &str) -> bool {
     let form = |c: char| if c.is_ascii_digit() { '0' } else { c };
-    text.chars()
-        .map(form)
-        .eq("0000-00-00T00:00:00.000Z".chars())
+    let form: String = text.chars().map(form).collect();
+    form == "0000-00-00T00:00:00.000Z"
 }
 
 /// The output is lines of JSON, each as the table that these words introduce says. Returns the lines.
 #[track_caller]
 pub(crate) fn documented(words: &str, out: &str) -> Vec<Value> {
-    let lines = out.lines().map(|line| serde_json::from_str(line).unwrap());
-    let lines: Vec<_> = lines.collect();
-    let fields = schema(words);
+    let (lines, fields) = (lines(out), schema(words));
     lines
         .iter()
         .for_each(|line| assert_documented(line, &fields));
     lines
+}
+
+fn lines(out: &str) -> Vec<Value> {
+    let lines = out.lines().map(|line| serde_json::from_str(line).unwrap());
+    lines.collect()
 }
 
 #[track_caller]
@@ -87,8 +88,5 @@ pub(crate) fn assert_a_documented_lock(lock: &Value) {
 }
 
 pub(crate) fn parsed(said: &Said) -> Vec<Value> {
-    let lines = said.assert_done().lines();
-    lines
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    lines(said.assert_done())
 }

@@ -2,14 +2,14 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 use rustix::process::{Pid, Signal};
 
-use super::running::{Running, has_a_successor, home, run, until};
+use crate::home::Home;
+use crate::running::{Running, until};
 
-fn file(home: &Path) -> File {
-    File::open(home.join("locks.db")).unwrap()
+fn entrance(home: &Home) -> File {
+    File::open(home.file("locks.db")).unwrap()
 }
 
 /// Whether a process waits for a lock of the file, according to the kernel.
@@ -24,93 +24,68 @@ fn waits_for(file: &File, pid: Pid) -> bool {
 }
 
 /// A command that will make the file `first`, and waits at the entrance while that is locked.
-fn held_up(home: &Path) -> (File, Running) {
-    let entrance = file(home);
+fn held_up(home: &Home) -> (File, Running) {
+    let entrance = entrance(home);
     entrance.lock().unwrap();
-    let first = Running::start(home, &[], "touch first");
+    let first = home.start("run a -- touch first");
     until("the entrance", || waits_for(&entrance, first.pid()));
     (entrance, first)
 }
 
 #[test]
-fn whoever_comes_while_another_one_comes_in_waits_for_that() {
-    let home = home();
-    let (entrance, first) = held_up(home.path());
-    entrance.unlock().unwrap();
-    let (code, _, err) = first.end();
-    assert_eq!((code, err.as_str()), (0, ""));
-    assert!(home.path().join("first").exists());
-}
-
-#[test]
-fn whoever_has_had_enough_at_the_entrance_ends() {
-    let home = home();
-    let (_entrance, first) = held_up(home.path());
+fn whoever_comes_while_another_one_comes_in_waits_for_that_or_ends_at_a_signal() {
+    let home = Home::new();
+    let (entrance, first) = held_up(&home);
     first.signal(Signal::TERM);
-    let (code, _, err) = first.end();
-    assert_eq!((code, err.as_str()), (143, ""));
-    assert!(!home.path().join("first").exists());
+    let ended = first.end();
+    assert_eq!((ended.code, &*ended.err), (Some(143), ""));
+    assert!(!home.has("first"));
+    drop(entrance);
+    let (entrance, first) = held_up(&home);
+    entrance.unlock().unwrap();
+    first.end().assert_done();
+    assert!(home.has("first"));
 }
 
 /// Its wait has ended by then, and it asks once all the same.
 #[test]
 fn whoever_was_held_up_for_all_of_its_wait_asks_once() {
-    let home = home();
-    let entrance = file(home.path());
+    let home = Home::new();
+    let entrance = entrance(&home);
     entrance.lock().unwrap();
-    run(home.path(), &["--wait", "1us"], &["true"]).assert_done();
-    let holder = Running::start(home.path(), &[], "echo $$ > holder; sleep 60");
-    holder.pid_in("holder");
-    let refused = run(home.path(), &["--quiet", "--wait", "1us"], &["true"]);
+    home.run("run --wait 1us a -- true").assert_done();
+    let _holder = home.held("");
+    let refused = home.run("run --quiet --wait 1us a -- true");
     refused.assert_refused(75, &["not granted", "has it"]);
-}
-
-/// Held up by a process that stands still in the entrance, or by another program with such a lock.
-#[test]
-fn whoever_is_held_up_for_long_says_so_and_passes() {
-    let home = home();
-    let entrance = file(home.path());
-    entrance.lock().unwrap();
-    let ran = run(home.path(), &["--wait", "infinite"], &["true"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(
-        ran.err.contains("lets others come in at locks.db first"),
-        "{ran:?}"
-    );
+    // Held up by a process that stands still in the entrance, or by another program with such a lock, it says so and passes.
+    home.go();
+    let ran = home.run("run --wait infinite a -- true");
+    ran.assert_ended(0, &["lets others come in at locks.db first"]);
 }
 
 #[test]
 fn whoever_has_a_place_in_queue_lets_the_next_one_in() {
-    let home = home();
-    let holder = Running::start(home.path(), &[], "echo $$ > holder; sleep 60");
-    holder.pid_in("holder");
-    let _successor = Running::start(home.path(), &["--wait", "infinite"], "true");
-    until("a queue", || has_a_successor(home.path()));
-    let entrance = file(home.path());
+    let home = Home::new();
+    let _holder = home.held("");
+    let _successor = home.start("run --wait infinite a -- true");
+    home.until_successor();
+    let entrance = entrance(&home);
     until("a free entrance", || entrance.try_lock().is_ok());
 }
 
-/// Closing the file once would end the locks that SQLite has on it.
+/// The first of them makes the file. Closing it once would end the locks that SQLite has on it.
 #[test]
-fn many_at_once_leave_a_file_that_is_sound() {
-    let home = home();
-    let all: Vec<_> = (0..30)
-        .map(|_| {
-            Running::start(
-                home.path(),
-                &["--lease", "10m", "--wait", "infinite"],
-                "true",
-            )
-        })
-        .collect();
+fn many_at_once_make_one_file_and_leave_it_sound() {
+    let home = Home::empty();
+    let script = "mkdir inside && rmdir inside";
+    let start = |_| home.start_sh("--lease 10m --wait infinite", script);
+    let all: Vec<_> = (0..30).map(start).collect();
     for running in all {
-        let (code, _, err) = running.end();
-        assert_eq!(code, 0, "{err}");
-        assert!(!err.contains("goes on trying"), "{err}");
+        let ended = running.end();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert!(!ended.err.contains("goes on trying"), "{ended:?}");
     }
-    let file = rusqlite::Connection::open(home.path().join("locks.db")).unwrap();
-    let sound: String = file
-        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-        .unwrap();
-    assert_eq!(sound, "ok");
+    let file = rusqlite::Connection::open(home.file("locks.db")).unwrap();
+    let sound = file.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0));
+    assert_eq!(sound.unwrap(), "ok");
 }

@@ -1,31 +1,19 @@
 //! Whatever a system refuses to `fairlock run` and its supervisor, no command outlives its lock, and none starts that could.
 
-use std::process::{Command, Stdio};
-
 use fairlock_testkit::effort::is_thorough;
 use fairlock_testkit::http::say;
 use rustix::process::Signal;
 
-use super::running::{FILE, Running, home, run_line, until};
 use super::strace::{
     Ending, Trial, break_hold, calls, can_trace, refusing, sleepers, start, with_refused,
 };
-use crate::command::{fairlock, said};
+use crate::command::{heeding, said};
+use crate::home::{Home, local, scripted};
+use crate::running::{Running, until};
+use crate::terminal::processes::signal;
 
 /// The calls on which the supervisor's promise stands.
-const VITAL: [&str; 11] = [
-    "getdents64",
-    "kill",
-    "pidfd_open",
-    "pidfd_send_signal",
-    "ppoll",
-    "prctl",
-    "recvmsg",
-    "sendto",
-    "shutdown",
-    "timerfd_settime",
-    "wait4",
-];
+const VITAL: &str = "getdents64 kill pidfd_open pidfd_send_signal ppoll prctl recvmsg sendto shutdown timerfd_settime wait4";
 /// No kernel refuses these.
 const NEVER_REFUSED: [&str; 4] = ["close", "exit", "exit_group", "rt_sigreturn"];
 
@@ -73,14 +61,14 @@ fn with_each_call_refused(ending: Ending) {
         return;
     }
     let mut tried = 0;
-    let vital = |name: &str| VITAL.contains(&name);
+    let vital: Vec<_> = VITAL.split(' ').collect();
     let mut calls = calls();
-    for name in VITAL {
+    for name in &vital {
         // Some are made only where others are refused.
-        calls.entry(name.into()).or_insert_with(|| [1].into());
+        calls.entry((*name).into()).or_insert_with(|| [1].into());
     }
     for (name, firsts) in calls {
-        let is_tried = is_thorough() && !NEVER_REFUSED.contains(&&*name) || vital(&name);
+        let is_tried = is_thorough() && !NEVER_REFUSED.contains(&&*name) || vital.contains(&&*name);
         for first in firsts.into_iter().filter(|_| is_tried) {
             // The handler of a signal wakes a thread by `sendto`. If that is refused once, one signal is lost, and the next is heard. The C
             // library reads the mask of signals by `rt_sigprocmask`, does not look whether it could, and sets what it took for the mask.
@@ -97,7 +85,7 @@ fn with_each_call_refused(ending: Ending) {
     say(&format!(
         "{tried} refusals of system calls, then {ending:?}"
     ));
-    assert!(tried >= VITAL.len(), "{tried}");
+    assert!(tried >= vital.len(), "{tried}");
 }
 
 /// Without a command there is a reason, but for one that stood still until the signal, or that died of one before `main`.
@@ -118,89 +106,79 @@ fn processes_that_cannot_be_ended_are_told_and_a_signal_ends_fairlock_with_a_cod
     if !can_trace() {
         return;
     }
-    let home = home();
+    let home = Home::new();
     let refusals = [
         "inject=kill:error=EPERM",
         "inject=pidfd_open:error=EPERM:when=2+",
     ];
-    let running = start(home.path(), &refusing(&refusals), Ending::Break);
-    let are_there = || sleepers(home.path()).len() == 2;
+    let running = start(&home, &refusing(&refusals), Ending::Break);
+    let are_there = || sleepers(&home).len() == 2;
     until("the command", are_there);
-    break_hold(home.path());
+    break_hold(&home);
     running.signal(Signal::TERM);
     until("the end of fairlock", || running.has_ended());
     assert!(are_there());
-    let (code, _, err) = running.end();
-    assert_eq!(code, 71, "{err}");
-    assert!(err.contains("`sh` still runs"), "{err}");
-    assert!(err.contains("cannot end process"), "{err}");
+    running
+        .end()
+        .assert_ended(71, &["`sh` still runs", "cannot end process"]);
     until("nothing to be left", || {
-        for pid in sleepers(home.path()) {
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        for sleeper in sleepers(&home) {
+            signal(sleeper.pid, Signal::KILL);
         }
-        sleepers(home.path()).is_empty()
+        sleepers(&home).is_empty()
     });
 }
+
+/// What runs in a process namespace of its own, once the mount has succeeded.
+const APART: [&str; 9] = [
+    "unshare",
+    "--map-root-user",
+    "--mount",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "sh",
+    "-c",
+    "eval \"$0\" && exec \"$@\"",
+];
 
 /// Without `/proc`, and with that of other processes.
 #[test]
 fn a_proc_that_does_not_show_the_commands_processes_is_named_and_nothing_is_asked_for() {
-    let home = home();
+    let home = Home::new();
     for mount in ["mount -t tmpfs none /proc", "true"] {
-        let apart = |command: &Command| {
-            let mut apart = Command::new("unshare");
-            apart.args(["--map-root-user", "--mount", "--pid", "--fork", "sh", "-c"]);
-            apart.args([&format!("{mount} && exec \"$@\""), "sh"]);
-            apart.arg(command.get_program()).args(command.get_args());
-            apart.current_dir(home.path());
-            said(&mut apart)
+        let apart = |words: &[String]| {
+            let program = [&APART[..], &[mount]].concat();
+            said(&mut heeding(home.path(), &program, words))
         };
-        if apart(&Command::new("true")).code != Some(0) {
+        if apart(&["true".to_owned()]).code != Some(0) {
             return say("unshare may not make namespaces: /proc is always there");
         }
-        let line = [&["run"], &FILE[..], &["a", "--", "touch", "ran"]].concat();
-        apart(&fairlock(home.path(), &line)).assert_refused(70, &["/proc"]);
-        let doctor = apart(&fairlock(home.path(), &[&["doctor"], &FILE[..]].concat()));
+        let fairlock = |line: &str| [vec!["fairlock".to_owned()], local(line)].concat();
+        let refused = apart(&fairlock("run a -- touch ran"));
+        refused.assert_refused(70, &["/proc"]);
+        let doctor = apart(&fairlock("doctor"));
         assert_eq!(doctor.code, Some(1), "{doctor:?}");
         assert!(doctor.out.starts_with("problem  processes: "), "{doctor:?}");
-        assert!(!home.path().join("ran").exists());
+        assert!(!home.has("ran"));
     }
 }
 
 /// A `/proc` that hides the processes of other users shows those of the command.
 #[test]
 fn a_command_is_ended_where_proc_hides_the_processes_of_others() {
-    let home = home();
+    let home = Home::new();
     let mount = "mount -t proc -o hidepid=2 proc /proc";
-    let apart = |script: &str| {
-        let mut apart = Command::new("unshare");
-        apart.args([
-            "--map-root-user",
-            "--mount",
-            "--pid",
-            "--fork",
-            "--kill-child",
-        ]);
-        apart
-            .args(["sh", "-c", script, "sh"])
-            .current_dir(home.path());
-        apart
-    };
-    if said(&mut apart(mount)).code != Some(0) {
+    let apart = [&APART[..], &[mount]].concat();
+    if said(&mut heeding(home.path(), &apart, &["true"])).code != Some(0) {
         return say("unshare may not make namespaces: /proc hides nothing");
     }
-    let mut command = apart(&format!("{mount} && exec \"$@\""));
-    command.args(["env", "--default-signal", env!("CARGO_BIN_EXE_fairlock")]);
+    let apart = [&apart[..], &["fairlock"]].concat();
     let script = "setsid sleep 3456 & exec sleep 3456";
-    command.args(run_line(&["--lease", "3s"], &["sh", "-c", script]));
-    // Marks the processes of this home.
-    command.stdin(Stdio::null()).env("HOME", home.path());
+    let mut command = heeding(home.path(), &apart, &scripted("--lease 3s", script));
     let running = Running::spawn(&mut command, home.path());
-    until("the command", || sleepers(home.path()).len() == 2);
-    break_hold(home.path());
-    until("the end of the command", || {
-        sleepers(home.path()).is_empty()
-    });
-    let (code, _, err) = running.end();
-    assert_eq!(code, 76, "{err}");
+    until("the command", || sleepers(&home).len() == 2);
+    break_hold(&home);
+    until("the end of the command", || sleepers(&home).is_empty());
+    running.end().assert_ended(76, &[]);
 }

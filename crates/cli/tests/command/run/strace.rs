@@ -1,16 +1,16 @@
 //! `fairlock run` under `strace`, which refuses system calls to it, to its supervisor and to its command.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fairlock_testkit::http::say;
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 
-use super::running::{Running, home, is_alive, run_line, until};
-use crate::command::{fairlock, said};
+use crate::command::{PROGRAM, heeding};
+use crate::home::{Home, scripted};
+use crate::running::{Running, until};
+use crate::terminal::processes::Process;
 
 /// Longer than the wait for the lock. What stands still before it asks must end at a signal.
 const STANDS_STILL: Duration = Duration::from_secs(30);
@@ -49,72 +49,58 @@ pub(super) fn can_trace() -> bool {
 
 /// `fairlock run` under strace with these options, with a command of two processes, one of them in a session of its own, or with a command
 /// of one. The process is `fairlock`: strace is none of its family.
-pub(super) fn start(home: &Path, options: &[&str], ending: Ending) -> Running {
+pub(super) fn start(home: &Home, options: &[&str], ending: Ending) -> Running {
     let script = match ending {
         Ending::Break | Ending::Kill => "setsid sleep 3456 & exec sleep 3456",
         // What a command leaves behind at a signal goes on, as without a lock.
         Ending::Term => "exec sleep 3456",
     };
-    let mut command = Command::new("env");
-    command.args(["--default-signal", "strace", "-D", "-f", "-qq"]);
-    command.args(options);
-    command.args(["--", env!("CARGO_BIN_EXE_fairlock")]);
-    let flags = ["--lease", "3s", "--wait", "20s"];
-    command.args(run_line(&flags, &["sh", "-c", script]));
-    command.current_dir(home).stdin(Stdio::null());
-    // Marks the processes of this home.
-    command.env("HOME", home);
-    Running::spawn(&mut command, home)
+    let program = [
+        &["strace", "-D", "-f", "-qq"][..],
+        options,
+        &["--", PROGRAM],
+    ]
+    .concat();
+    let line = scripted("--lease 3s --wait 20s", script);
+    Running::spawn(&mut heeding(home.path(), &program, &line), home.path())
 }
 
 /// The living processes of the command.
-pub(super) fn sleepers(home: &Path) -> Vec<Pid> {
-    let mark = format!("HOME={}", home.display());
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let pids = pids.filter_map(Pid::from_raw).filter(|pid| {
-        let file = |name| fs::read(format!("/proc/{}/{name}", pid.as_raw_pid()));
-        let is_here = |all: Vec<u8>| {
-            all.split(|byte| *byte == 0)
-                .any(|one| one == mark.as_bytes())
-        };
-        file("cmdline").is_ok_and(|line| line.starts_with(b"sleep\0"))
-            && file("environ").is_ok_and(is_here)
-            && is_alive(*pid)
-    });
-    pids.collect()
+pub(super) fn sleepers(home: &Home) -> Vec<Process> {
+    home.named("sleep")
 }
 
-pub(super) fn break_hold(home: &Path) {
-    let line = ["break", "--yes", "--local", "locks.db", "a"];
+pub(super) fn break_hold(home: &Home) {
     // Another fault may have taken the lock away already.
-    said(&mut fairlock(home, &line));
+    home.run("break --yes a");
 }
 
 /// Runs the command with these system calls refused, and ends it. Returns once `fairlock run` and all processes of the command have ended.
 pub(super) fn with_refused(refusals: &[&str], ending: Ending) -> Trial {
-    let home = home();
+    let home = Home::new();
     let options = refusing(refusals);
-    let (running, began) = (start(home.path(), &options, ending), Instant::now());
-    let has_run = || !sleepers(home.path()).is_empty();
+    let (running, began) = (start(&home, &options, ending), Instant::now());
+    let has_run = || !sleepers(&home).is_empty();
     until("a command or an end", || {
         has_run() || running.has_ended() || began.elapsed() > STANDS_STILL
     });
     let has_run = has_run();
     match ending {
         _ if running.has_ended() => {}
-        Ending::Break if has_run => break_hold(home.path()),
+        Ending::Break if has_run => break_hold(&home),
         Ending::Kill if has_run => running.signal(Signal::KILL),
         Ending::Break | Ending::Term | Ending::Kill => running.signal(Signal::TERM),
     }
-    until(&format!("the end of fairlock: {options:?}"), || {
-        running.has_ended()
-    });
-    until(&format!("the end of the command: {options:?}"), || {
-        sleepers(home.path()).is_empty()
-    });
-    let (code, _, err) = running.end();
-    Trial { has_run, code, err }
+    let what = format!("the end of fairlock: {options:?}");
+    until(&what, || running.has_ended());
+    let what = format!("the end of the command: {options:?}");
+    until(&what, || sleepers(&home).is_empty());
+    let ended = running.end();
+    Trial {
+        has_run,
+        code: ended.code.unwrap(),
+        err: ended.err,
+    }
 }
 
 /// The options by which strace refuses.
@@ -126,23 +112,21 @@ pub(super) fn refusing<'a>(refusals: &[&'a str]) -> Vec<&'a str> {
 /// The system calls of `fairlock run` and its supervisor by name, and from which of the calls of a process on `main` has begun: as many of
 /// the same name came before.
 pub(super) fn calls() -> BTreeMap<String, BTreeSet<usize>> {
-    let home = home();
-    let trace = home.path().join("trace");
-    let options = ["-o", trace.to_str().unwrap()];
-    let running = start(home.path(), &options, Ending::Break);
-    until("the command", || sleepers(home.path()).len() == 2);
-    break_hold(home.path());
+    let home = Home::new();
+    let running = start(&home, &["-o", "trace"], Ending::Break);
+    until("the command", || sleepers(&home).len() == 2);
+    break_hold(&home);
     let main = running.pid().as_raw_pid().to_string();
     running.end();
     // Its last line may be written after the process has ended.
     let is_complete = || {
-        let trace = fs::read_to_string(&trace).unwrap();
+        let trace = home.read("trace");
         let mut lines = trace.lines();
         lines.any(|line| line.starts_with(&main) && line.contains("exit_group("))
     };
     until("the trace", is_complete);
     let mut lines = BTreeMap::<_, Vec<_>>::new();
-    let trace = fs::read_to_string(&trace).unwrap();
+    let trace = home.read("trace");
     for (pid, line) in trace.lines().filter_map(|line| line.split_once(' ')) {
         lines.entry(pid).or_default().push(line.trim_start());
     }
@@ -165,10 +149,8 @@ fn note_calls(calls: &mut BTreeMap<String, BTreeSet<usize>>, lines: &[&str], is_
         let Some((name, _)) = line.split_once('(') else {
             continue;
         };
-        if !name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        {
+        let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        if !name.bytes().all(is_of_name) {
             continue;
         }
         if has_begun {

@@ -1,12 +1,20 @@
 //! Nothing of a command outlives its turn.
 
+use std::time::Duration;
+
 use fairlock_testkit::effort::sampled;
+use fairlock_testkit::real_time;
 use rustix::process::Signal;
 
-use super::pty::{Home, Process, Terminal, code, counted, signal, until};
-use super::scenario::{IS_FREE, LOCK, SHORT};
+use super::processes::signal;
+use super::pty::code;
+use crate::clients::key;
+use crate::command::{PROGRAM, Said};
+use crate::home::Home;
+use crate::running::{Running, until};
 
-/// Everything that a command may start to stay behind. Each process writes `a` all the time.
+/// Everything that a command may start to stay behind. Each process writes `a` all the time. The first thread of the last one has ended, so
+/// it looks dead; it is not there without Python.
 const CLINGING: &str = r#"
 beat='while :; do echo a >> ledger; sleep 0.02; done'
 setsid sh -c "$beat" &
@@ -20,96 +28,139 @@ set -m
 sh -c "$beat" &
 bash -c 'hop() { echo a >> ledger; hop & }; hop' &
 (while :; do sh -c 'sleep 0.001 & exec true'; done) &
+python3 2> /dev/null -c 'import ctypes, threading, time
+def beat():
+    while True:
+        open("ledger", "a").write("a\n")
+        time.sleep(0.02)
+threading.Thread(target=beat).start()
+ctypes.CDLL(None).pthread_exit(None)' &
 sh -c "trap '' TERM; $beat"
 "#;
 
 /// Writes `b`, and what else is there.
-const NEXT: &str = "fairlock run --local l.db --lease 2s a -- sh -c 'echo b >> ledger; sleep 0.3; \
-                    echo b >> ledger'";
+const NEXT: &str = "echo b >> ledger; sleep 0.3; echo b >> ledger";
 
-/// Takes the lock with all these processes, takes the lock away, and checks what the next command sees.
-#[track_caller]
-fn nothing_outlives_its_turn(take_away: impl Fn(&Home)) -> Option<i32> {
+/// Takes the lock with all these processes.
+fn clinging(flags: &str) -> (Home, Running) {
     let home = Home::new();
     home.write("clinging", CLINGING);
-    let mut holder = home.start(&format!("exec {SHORT}sh clinging"));
+    let holder = home.start(&format!("run {flags} a -- sh clinging"));
     until("all are at it", || home.lines("ledger").len() > 50);
-    until("two are stopped", || {
-        let stopped = |process: &Process| process.state == 'T';
-        home.processes()
-            .iter()
-            .filter(|process| stopped(process))
-            .count()
-            == 2
-    });
-    let mut next = home.start(NEXT);
-    until("the next waits", || home.named("fairlock run").len() == 2);
+    let are_stopped = || home.processes().iter().filter(|it| it.state == 'T').count() == 2;
+    until("two are stopped", are_stopped);
+    (home, holder)
+}
+
+/// The holder ends, and nothing is left of it.
+#[track_caller]
+fn ended(home: &Home, holder: Running) -> Said {
+    until("its end", || holder.has_ended());
+    home.nothing_runs();
+    holder.end()
+}
+
+/// Takes the lock away from all these processes, and checks what the next command sees.
+#[track_caller]
+fn nothing_outlives_its_turn(flags: &str, take_away: impl Fn(&Home)) -> Said {
+    let (home, holder) = clinging(flags);
+    let next = || home.start_sh("--lease 2s", NEXT);
+    let waits = next();
+    until("the next waits", || home.has_a_successor());
     take_away(&home);
-    let mut ended = code(next.wait().unwrap());
+    let mut next_ended = waits.end();
     // The table was away before it had a place, so it gave up.
     for _ in 0..20 {
-        if ended == Some(69) {
-            ended = code(home.start(NEXT).wait().unwrap());
+        if next_ended.code == Some(69) {
+            next_ended = next().end();
         }
     }
-    assert_eq!(ended, Some(0));
+    next_ended.assert_ended(0, &[]);
     let ledger = home.lines("ledger");
     let first = ledger.iter().position(|line| line == "b").unwrap();
-    let counts = counted(&ledger[first..]);
-    assert_eq!(counts.into_iter().collect::<Vec<_>>(), [("b", 2)]);
+    let others = ledger[first..].iter().filter(|line| *line != "b");
+    assert_eq!(others.count(), 0, "{ledger:?}");
     // A holder that was stopped continues only now.
-    for process in home.named("fairlock run") {
-        signal(process.pid, Signal::CONT);
-    }
-    let code = code(holder.wait().unwrap());
-    home.nothing_runs();
-    code
+    signal(holder.pid().as_raw_pid(), Signal::CONT);
+    ended(&home, holder)
 }
+
+fn signal_holder(home: &Home, number: Signal) {
+    let holders = home.named(PROGRAM);
+    let holder = holders.iter().find(|it| it.line.ends_with("clinging "));
+    signal(holder.unwrap().pid, number);
+}
+
+/// Signals the supervisor of the holder: the next command has one too.
+fn signal_supervisor(home: &Home, number: Signal) {
+    let supervisors = home.named("fairlock supervisor");
+    let its = supervisors.iter().find(|it| it.line.ends_with("clinging "));
+    signal(its.unwrap().pid, number);
+}
+
+/// A lease that is longer than a test: its end is not waited for.
+const LONG: &str = "--lease 10m --kill-after 100ms";
 
 #[test]
 fn nothing_outlives_a_holder_that_is_killed() {
-    let code = nothing_outlives_its_turn(|home| {
-        signal(holder(home), Signal::KILL);
-    });
-    assert_eq!(code, Some(137));
+    let kill = |home: &Home| signal_holder(home, Signal::KILL);
+    nothing_outlives_its_turn(LONG, kill).assert_ended(137, &[]);
 }
 
 #[test]
 fn nothing_outlives_a_holder_that_is_stopped() {
-    let code = nothing_outlives_its_turn(|home| {
-        signal(holder(home), Signal::STOP);
-    });
-    assert_eq!(code, Some(76));
+    let stop = |home: &Home| signal_holder(home, Signal::STOP);
+    let words = ["lock `a` was lost"];
+    nothing_outlives_its_turn("--lease 2s", stop).assert_ended(76, &words);
 }
 
 #[test]
 fn nothing_outlives_a_supervisor_that_is_killed() {
-    let code = nothing_outlives_its_turn(|home| {
-        signal(supervisor(home), Signal::KILL);
-    });
-    assert_eq!(code, Some(70));
+    let kill = |home: &Home| signal_supervisor(home, Signal::KILL);
+    let words = ["the supervisor of `a` was killed"];
+    nothing_outlives_its_turn(LONG, kill).assert_ended(70, &words);
 }
 
 #[test]
 fn nothing_outlives_a_lease_that_cannot_be_renewed() {
-    let code = nothing_outlives_its_turn(keep_the_table_away);
-    assert_eq!(code, Some(76));
+    nothing_outlives_its_turn("--lease 2s", keep_the_table_away).assert_ended(76, &[]);
 }
 
 #[test]
 fn nothing_outlives_a_lease_whose_supervisor_is_stopped() {
-    let code = nothing_outlives_its_turn(|home| {
-        signal(supervisor(home), Signal::STOP);
+    let ended = nothing_outlives_its_turn("--lease 2s", |home| {
+        signal_supervisor(home, Signal::STOP);
         keep_the_table_away(home);
     });
-    assert_eq!(code, Some(76));
+    ended.assert_ended(76, &[]);
+}
+
+/// Also if its supervisor stands still. The next one, which the table then lets in at once, is none of this.
+#[test]
+fn nothing_outlives_a_lock_that_somebody_takes_away() {
+    for is_stopped in [false, true] {
+        let (home, holder) = clinging("--lease 3s --lost-exit-code 42");
+        if is_stopped {
+            signal_supervisor(&home, Signal::STOP);
+        }
+        delete_lock(&home);
+        ended(&home, holder).assert_ended(42, &[]);
+    }
+}
+
+/// Deletes the lock's item without the client's knowledge.
+fn delete_lock(home: &Home) {
+    real_time(async {
+        let [(pk, lock), (sk, item)] = key("a");
+        let delete = home.engine().client().delete_item().table_name("fairlock");
+        delete.key(pk, lock).key(sk, item).send().await.unwrap();
+    });
 }
 
 /// Keeps the table away until nothing of the holder is left.
 fn keep_the_table_away(home: &Home) {
-    let file = rusqlite::Connection::open(home.path().join("l.db")).unwrap();
-    file.busy_timeout(std::time::Duration::from_secs(10))
-        .unwrap();
+    let file = rusqlite::Connection::open(home.file("locks.db")).unwrap();
+    file.busy_timeout(Duration::from_secs(10)).unwrap();
     file.execute_batch("BEGIN EXCLUSIVE").unwrap();
     until("nothing is left", || {
         let mut left = home.processes();
@@ -118,56 +169,15 @@ fn keep_the_table_away(home: &Home) {
     });
 }
 
-/// The supervisor of the holder: the next command has one too.
-fn supervisor(home: &Home) -> i32 {
-    let supervisors = home.named("fairlock supervisor");
-    let mut its = supervisors
-        .iter()
-        .filter(|one| one.line.ends_with("clinging "));
-    its.next().unwrap().pid
-}
-
-fn holder(home: &Home) -> i32 {
-    home.one("fairlock run --local l.db --lease 2s a -- sh clinging")
-        .pid
-}
-
-#[test]
-fn a_supervisor_that_is_killed_takes_the_command_with_it() {
-    let mut terminal = Terminal::new();
-    terminal.type_in(&format!(
-        "{LOCK}sh -c 'echo ready; setsid sleep 1000 & sleep 1001'"
-    ));
-    terminal.expect("ready");
-    until("two sleep", || {
-        terminal
-            .home
-            .named("s")
-            .iter()
-            .filter(|p| p.line.starts_with("sleep 100"))
-            .count()
-            == 2
-    });
-    signal(terminal.home.one("fairlock supervisor").pid, Signal::KILL);
-    let (said, code) = terminal.prompt();
-    assert!(said.contains("the supervisor of `a` was killed"), "{said}");
-    assert_eq!(code, 70);
-    assert_eq!(terminal.home.named("sleep").len(), 0);
-    assert_eq!(terminal.home.code(IS_FREE), Some(0));
-}
-
 #[test]
 fn a_holder_that_is_killed_at_any_moment_leaves_nothing_behind() {
     let home = Home::new();
-    let work = "fairlock run --local l.db --lease 2s a -- sh -c 'echo b$$ >> ledger; sleep 0.1; \
+    let work = "exec fairlock run --local locks.db --lease 2s a -- sh -c 'echo b$$ >> ledger; sleep 0.1; \
                 (setsid sleep 0.2; echo c$$ >> ledger) & sleep 0.1; echo e$$ >> ledger; wait'";
     for turn in sampled(0_u32..20, 3) {
-        let mut runs: Vec<_> = (0..2)
-            .map(|_| home.start(&format!("exec {work}")))
-            .collect();
+        let mut runs = [home.spawn(work), home.spawn(work)];
         // Spread over the life of one command, from before the grant to the end.
-        let moment = std::time::Duration::from_millis(u64::from(turn) * 40);
-        wait(moment);
+        std::thread::sleep(Duration::from_millis(u64::from(turn) * 40));
         if let Some(process) = home.named("fairlock run").first() {
             signal(process.pid, Signal::KILL);
         }
@@ -185,12 +195,4 @@ fn a_holder_that_is_killed_at_any_moment_leaves_nothing_behind() {
         assert!(!ended.contains(&who), "{who} is back in {ledger:?}");
         ended.push(who);
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a real process is killed at some moment of its life"
-)]
-fn wait(moment: std::time::Duration) {
-    std::thread::sleep(moment);
 }

@@ -2,49 +2,41 @@
 
 use rustix::process::Signal;
 
-use super::pty::{Home, Terminal, signal, state};
+use super::processes::{signal, state};
+use super::pty::Terminal;
 use super::scenario::{CTRL_C, CTRL_D, CTRL_Z, IS_FREE, LOCK, SHORT, UNTIL_GO, alike, pid};
+use crate::command::rows;
+use crate::home::Home;
 
+/// Also as a pipeline.
 #[test]
 fn ctrl_z_stops_the_job_and_fg_continues_it() {
-    let codes = alike(|terminal, lock| {
-        terminal.type_in(&format!("{lock}{UNTIL_GO}"));
-        terminal.expect("ready");
-        terminal.keys(CTRL_Z);
-        terminal.expect("Stopped");
-        let stopped = terminal.prompt().1;
-        let is_stopped = state(pid(terminal, "pid"));
-        assert!(terminal.run("jobs").0.contains("Stopped"));
-        terminal.home.write("go", "");
-        terminal.type_in("fg");
-        terminal.expect("went");
-        (stopped > 128, is_stopped, terminal.prompt().1)
-    });
-    assert_eq!(codes, (true, Some('T'), 0));
+    for rest in ["", " | cat"] {
+        let codes = alike(|terminal, lock| {
+            terminal.ready(&format!("{lock}{UNTIL_GO}{rest}"));
+            let stopped = terminal.stops();
+            let is_stopped = state(pid(terminal));
+            assert!(terminal.run("jobs").0.contains("Stopped"));
+            (stopped > 128, is_stopped, terminal.goes("fg"))
+        });
+        assert_eq!(codes, (true, Some('T'), 0));
+    }
 }
 
 #[test]
 fn ctrl_z_and_bg_let_the_job_go_on_in_the_background() {
     let shown = alike(|terminal, lock| {
-        terminal.type_in(&format!("{lock}{UNTIL_GO}"));
-        terminal.expect("ready");
+        terminal.ready(&format!("{lock}{UNTIL_GO}"));
         for _ in 0..3 {
-            terminal.keys(CTRL_Z);
-            terminal.expect("Stopped");
-            terminal.prompt();
+            terminal.stops();
             terminal.type_in("fg");
-            let pid = pid(terminal, "pid");
+            let pid = pid(terminal);
             terminal.until("continued", |_| state(pid) != Some('T'));
         }
-        terminal.keys(CTRL_Z);
-        terminal.expect("Stopped");
-        terminal.prompt();
+        terminal.stops();
         assert_eq!(terminal.run("bg").1, 0);
         assert!(terminal.run("jobs").0.contains("Running"));
-        terminal.home.write("go", "");
-        terminal.type_in("wait %1");
-        terminal.expect("went");
-        terminal.prompt().1
+        terminal.goes("wait %1")
     });
     assert_eq!(shown, 0);
 }
@@ -52,17 +44,15 @@ fn ctrl_z_and_bg_let_the_job_go_on_in_the_background() {
 #[test]
 fn a_job_that_is_stopped_for_longer_than_its_lease_is_ended_for_the_next() {
     let mut terminal = Terminal::new();
-    terminal.type_in(&format!("{SHORT}{UNTIL_GO}"));
-    terminal.expect("ready");
-    terminal.keys(CTRL_Z);
-    terminal.expect("Stopped");
-    terminal.prompt();
-    let stopped = pid(&terminal, "pid");
-    let next = "fairlock run --local l.db a -- sh -c 'cut -d\" \" -f3 /proc/$(cat pid)/stat; true'";
-    let next = terminal.home.command(next).output().unwrap();
-    assert_eq!(next.status.code(), Some(0), "{next:?}");
-    let shown = String::from_utf8(next.stdout).unwrap();
-    assert!(shown.trim().is_empty() || shown.starts_with('Z'), "{shown}");
+    terminal.ready(&format!("{SHORT}{UNTIL_GO}"));
+    terminal.stops();
+    let stopped = pid(&terminal);
+    let next = terminal
+        .home
+        .sh("", "cut -d' ' -f3 /proc/$(cat pid)/stat; true");
+    assert_eq!(next.code, Some(0), "{next:?}");
+    let shown = next.out.trim();
+    assert!(shown.is_empty() || shown == "Z", "{shown}");
     terminal.until("dead", |_| matches!(state(stopped), None | Some('Z')));
     // It need not be continued for that.
     terminal.expect("was lost");
@@ -72,15 +62,10 @@ fn a_job_that_is_stopped_for_longer_than_its_lease_is_ended_for_the_next() {
 #[test]
 fn a_command_that_is_stopped_alone_stops_its_job() {
     let codes = alike(|terminal, lock| {
-        terminal.type_in(&format!("{lock}{UNTIL_GO}"));
-        terminal.expect("ready");
-        signal(pid(terminal, "pid"), Signal::STOP);
+        terminal.ready(&format!("{lock}{UNTIL_GO}"));
+        signal(pid(terminal), Signal::STOP);
         terminal.expect("Stopped");
-        let stopped = terminal.prompt().1;
-        terminal.home.write("go", "");
-        terminal.type_in("fg");
-        terminal.expect("went");
-        (stopped > 128, terminal.prompt().1)
+        (terminal.prompt().1 > 128, terminal.goes("fg"))
     });
     assert_eq!(codes, (true, 0));
 }
@@ -89,9 +74,8 @@ fn a_command_that_is_stopped_alone_stops_its_job() {
 fn a_command_that_is_stopped_and_continued_alone_goes_on_with_its_job() {
     for lock in ["", LOCK] {
         let mut terminal = Terminal::new();
-        terminal.type_in(&format!("{lock}{UNTIL_GO}"));
-        terminal.expect("ready");
-        let pid = pid(&terminal, "pid");
+        terminal.ready(&format!("{lock}{UNTIL_GO}"));
+        let pid = pid(&terminal);
         signal(pid, Signal::STOP);
         terminal.expect("Stopped");
         terminal.prompt();
@@ -99,7 +83,7 @@ fn a_command_that_is_stopped_and_continued_alone_goes_on_with_its_job() {
         terminal.until("all go on", |home| {
             home.processes().iter().all(|process| process.state != 'T')
         });
-        terminal.home.write("go", "");
+        terminal.home.go();
         terminal.expect("went");
         assert_eq!(terminal.run("wait %1").1, 0);
     }
@@ -110,51 +94,26 @@ fn a_command_that_ignores_ctrl_z_goes_on() {
     let shown = alike(|terminal, lock| {
         let ignore =
             "trap \"\" TSTP; echo ready; while [ ! -e go ]; do sleep 0.02; done; echo went";
-        terminal.type_in(&format!("{lock}sh -c '{ignore}'"));
-        terminal.expect("ready");
+        terminal.ready(&format!("{lock}sh -c '{ignore}'"));
         terminal.keys(CTRL_Z);
         terminal.type_ahead("some words");
-        terminal.home.write("go", "");
+        terminal.home.go();
         terminal.expect("went");
         terminal.prompt().1
     });
     assert_eq!(shown, 0);
 }
 
-/// A command that waits behind another, which goes on until there is a file `go`.
-fn stopped_while_it_waits() -> Terminal {
+/// Otherwise the waiters behind it would wait for its lease to end when its turn comes.
+#[test]
+fn one_that_is_stopped_while_it_waits_leaves_the_queue_and_comes_back_to_its_end() {
     let mut terminal = Terminal::new();
     terminal.run_behind(&format!("{LOCK}{UNTIL_GO}"), "ready");
     terminal.type_in(&format!("{LOCK}echo mine"));
     terminal.expect("has it");
-    terminal.keys(CTRL_Z);
-    terminal.expect("Stopped");
-    terminal.prompt();
-    terminal
-}
-
-#[test]
-fn ctrl_z_stops_one_that_waits_for_its_turn() {
-    let mut terminal = stopped_while_it_waits();
-    terminal.home.write("go", "");
-    terminal.expect("went");
-    terminal.type_in("fg");
-    terminal.expect("mine");
-    assert_eq!(terminal.prompt().1, 0);
-}
-
-/// Otherwise the waiters behind it would wait for its lease to end when its turn comes.
-#[test]
-fn one_that_is_stopped_while_it_waits_leaves_the_queue_and_comes_back_to_its_end() {
-    let mut terminal = stopped_while_it_waits();
-    let line = || {
-        let show = terminal.home.command("fairlock show --json --local l.db a");
-        let shown = { show }.output().unwrap();
-        let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
-        shown["waiting"].as_u64()
-    };
-    assert_eq!(line(), Some(0));
-    terminal.home.write("go", "");
+    terminal.stops();
+    assert_eq!(terminal.home.shown()["waiting"], 0);
+    terminal.home.go();
     terminal.expect("went");
     // Free at once, and not only after a lease has ended.
     assert_eq!(terminal.run(IS_FREE).1, 0);
@@ -163,11 +122,9 @@ fn one_that_is_stopped_while_it_waits_leaves_the_queue_and_comes_back_to_its_end
     assert_eq!(terminal.prompt().1, 0);
     // The time for which it stood still counts.
     terminal.run_behind(&format!("{LOCK}sh -c 'echo held; sleep 60'"), "held");
-    terminal.type_in("fairlock run --local l.db --wait 2s a -- echo mine");
+    terminal.type_in("fairlock run --local locks.db --wait 2s a -- echo mine");
     terminal.expect("has it");
-    terminal.keys(CTRL_Z);
-    terminal.expect("Stopped");
-    terminal.prompt();
+    terminal.stops();
     terminal.run("sleep 2");
     terminal.type_in("fg");
     terminal.expect("was not granted");
@@ -181,7 +138,7 @@ fn without_a_shell_nobody_could_continue_what_ctrl_z_stops() {
         terminal.expect("ready");
         terminal.keys(CTRL_Z);
         terminal.type_ahead("some words");
-        terminal.home.write("go", "");
+        terminal.home.go();
         terminal.expect("went");
         assert_eq!(terminal.end(), Some(0), "{lock}");
     }
@@ -189,30 +146,27 @@ fn without_a_shell_nobody_could_continue_what_ctrl_z_stops() {
 
 #[test]
 fn a_command_is_part_of_a_pipeline() {
-    for (line, shown) in [
-        ("LOCK sh -c 'echo one; echo two' | cat", "one\ntwo\n0 0"),
-        ("seq 3 | LOCK cat", "1\n2\n3\n0 0"),
-        ("seq 3 | LOCK cat | LOCK2 tail -1", "3\n0 0 0"),
-        ("LOCK yes | head -1", "y\n141 0"),
-        ("LOCK sh -c 'exit 3' | cat", "3 0"),
-        (
-            "LOCK sh -c 'echo one; echo two >&2' 2>&1 >/dev/null | cat",
-            "two\n0 0",
-        ),
-        ("LOCK true < /dev/null | cat", "0 0"),
-        // The reader receives the keys, as a pager does.
-        (
-            "LOCK seq 2 | { cat; tty <&2 | cut -c1-5; }",
-            "1\n2\n/dev/\n0 0",
-        ),
-    ] {
-        let got = alike(|terminal, lock| {
+    // `@` stands for the bar between two commands, and `;` between the lines that are shown. The reader receives the keys, as a pager does.
+    const LINES: &str = r"
+        LOCK sh -c 'echo one; echo two' @ cat                       | one;two;0 0
+        seq 3 @ LOCK cat                                            | 1;2;3;0 0
+        seq 3 @ LOCK cat @ LOCK2 tail -1                            | 3;0 0 0
+        LOCK yes @ head -1                                          | y;141 0
+        LOCK sh -c 'exit 3' @ cat                                   | 3 0
+        LOCK sh -c 'echo one; echo two >&2' 2>&1 >/dev/null @ cat   | two;0 0
+        LOCK true < /dev/null @ cat                                 | 0 0
+        LOCK seq 2 @ { cat; tty <&2 @ cut -c1-5; }                  | 1;2;/dev/;0 0
+    ";
+    // One terminal is enough for all of them.
+    alike(|terminal, lock| {
+        for [line, shown] in rows(LINES) {
             let second = lock.replace(" a ", " b ");
             let line = line.replace("LOCK2 ", &second).replace("LOCK ", lock);
-            terminal.run(&format!("{line}; echo ${{PIPESTATUS[@]}}")).0
-        });
-        assert_eq!(got, shown, "{line}");
-    }
+            let line = line.replace('@', "|");
+            let got = terminal.run(&format!("{line}; echo ${{PIPESTATUS[@]}}")).0;
+            assert_eq!(got, shown.replace(';', "\n"), "{line}");
+        }
+    });
 }
 
 #[test]
@@ -228,41 +182,17 @@ fn a_pager_next_to_a_command_reads_the_keys() {
 }
 
 #[test]
-fn the_end_of_the_output_comes_when_the_command_closes_it() {
+fn the_end_of_the_output_and_of_the_input_come_when_the_command_closes_them() {
     alike(|terminal, lock| {
         let close = "echo one; exec >&-; while [ ! -e go ]; do sleep 0.02; done";
         terminal.type_in(&format!("{lock}sh -c '{close}' | {{ cat; echo end; }}"));
         terminal.expect("end");
-        terminal.home.write("go", "");
-        terminal.prompt().1
-    });
-}
-
-#[test]
-fn a_writer_is_told_when_the_command_closes_its_input() {
-    alike(|terminal, lock| {
+        terminal.home.go();
+        let code = terminal.prompt().1;
         let close = "exec <&-; while [ ! -e closed ]; do sleep 0.02; done";
-        terminal.type_in(&format!(
-            "{{ yes; echo > closed; }} | {lock}sh -c '{close}'"
-        ));
-        terminal.prompt().1
+        let line = format!("{{ yes; echo > closed; }} | {lock}sh -c '{close}'");
+        (code, terminal.run(&line).1)
     });
-}
-
-#[test]
-fn a_pipeline_stops_and_goes_on_as_one_job() {
-    let code = alike(|terminal, lock| {
-        terminal.type_in(&format!("{lock}{UNTIL_GO} | cat"));
-        terminal.expect("ready");
-        terminal.keys(CTRL_Z);
-        terminal.expect("Stopped");
-        terminal.prompt();
-        terminal.home.write("go", "");
-        terminal.type_in("fg");
-        terminal.expect("went");
-        terminal.prompt().1
-    });
-    assert_eq!(code, 0);
 }
 
 #[test]
@@ -272,7 +202,7 @@ fn a_command_runs_in_the_background() {
         assert!(job.starts_with("[1]"), "{job}");
         terminal.home.wait_for("out");
         assert!(terminal.run("jobs").0.contains("Running"));
-        terminal.home.write("go", "");
+        terminal.home.go();
         let waited = terminal.run("wait %1").1;
         (code, waited, terminal.home.read("out"))
     });
@@ -284,9 +214,8 @@ fn a_command_in_the_background_that_reads_the_terminal_is_stopped() {
     let shown = alike(|terminal, lock| {
         terminal.run(&format!("{lock}sh -c 'read word; echo got $word' &"));
         terminal.until("stopped", |home| {
-            home.named("sh -c read")
-                .iter()
-                .any(|process| process.state == 'T')
+            let reads = home.named("sh -c read");
+            reads.iter().any(|process| process.state == 'T')
         });
         let mut jobs = String::new();
         while !jobs.contains("Stopped") {
@@ -309,11 +238,8 @@ fn a_shell_inside_has_jobs_of_its_own() {
         assert!(terminal.run("jobs").0.contains("Running"));
         // In one line: a shell that reports the end at its prompt forgets the job.
         assert_eq!(terminal.run("kill %1; wait $!").1, 143);
-        terminal.type_in("sh -c 'echo ready; exec sleep 1001'");
-        terminal.expect("ready");
-        terminal.keys(CTRL_Z);
-        terminal.expect("Stopped");
-        assert!(terminal.prompt().1 > 128);
+        terminal.ready("sh -c 'echo ready; exec sleep 1001'");
+        assert!(terminal.stops() > 128);
         assert!(terminal.run("jobs").0.contains("Stopped"));
         terminal.type_in("fg");
         terminal.until("continued", |home| home.one("sleep 1001").state != 'T');
@@ -355,8 +281,7 @@ fn a_shell_inside_suspends_itself_and_comes_back() {
 fn a_command_may_make_groups_of_its_own() {
     let code = alike(|terminal, lock| {
         let groups = "set -m; sleep 1000 & echo ready; wait";
-        terminal.type_in(&format!("{lock}sh -c '{groups}'"));
-        terminal.expect("ready");
+        terminal.ready(&format!("{lock}sh -c '{groups}'"));
         terminal.keys(CTRL_C);
         let code = terminal.prompt().1;
         // This process is not in the group that was interrupted.

@@ -1,7 +1,9 @@
 //! The terminal is the command's: what is typed, its name and size, and its interrupts.
 
-use super::pty::{COLUMNS, ROWS, Terminal, state, until};
-use super::scenario::{CTRL_C, CTRL_D, IS_FREE, LOCK, UNTIL_GO, alike};
+use super::processes::state;
+use super::pty::{COLUMNS, ROWS, Terminal};
+use super::scenario::{CTRL_C, CTRL_D, IS_FREE, LOCK, UNTIL_GO, alike, pid};
+use crate::running::until;
 
 #[test]
 fn a_command_reads_what_is_typed() {
@@ -16,7 +18,7 @@ fn a_command_reads_what_is_typed() {
 }
 
 #[test]
-fn a_command_has_the_terminal_with_its_name_and_size() {
+fn a_command_has_the_terminal_with_its_name_and_size_and_is_in_the_foreground() {
     let mut terminal = Terminal::new();
     let ask = "sh -c 'tty; stty size; for f in 0 1 2; do [ -t $f ] && echo tty $f; done'";
     let without = terminal.run(ask);
@@ -24,17 +26,14 @@ fn a_command_has_the_terminal_with_its_name_and_size() {
     assert_eq!(with, without);
     assert!(with.0.contains(&format!("{ROWS} {COLUMNS}")), "{with:?}");
     assert!(with.0.contains("tty 2"), "{with:?}");
-}
-
-#[test]
-fn a_command_is_in_the_foreground_in_the_group_of_its_job() {
-    alike(|terminal, lock| {
+    let in_group_of_its_job = ["", LOCK].map(|lock| {
         let ask = "sh -c 'cut -d\" \" -f5,6,8 /proc/$$/stat > ids'";
         terminal.run(&format!("{lock}{ask}"));
         let ids = terminal.home.read("ids");
         let ids: Vec<_> = ids.split_whitespace().collect();
         (ids[0] == ids[2], ids[0] == ids[1])
     });
+    assert_eq!(in_group_of_its_job[0], in_group_of_its_job[1]);
 }
 
 #[test]
@@ -42,8 +41,7 @@ fn an_editor_reads_keys_without_an_end_of_line() {
     let shown = alike(|terminal, lock| {
         let edit =
             "stty raw -echo; printf ready; dd bs=1 count=3 2>/dev/null | od -An -c; stty -raw";
-        terminal.type_in(&format!("{lock}sh -c '{edit}'"));
-        terminal.expect("ready");
+        terminal.ready(&format!("{lock}sh -c '{edit}'"));
         terminal.keys("a\x03\r");
         terminal.prompt()
     });
@@ -55,36 +53,34 @@ fn ctrl_c_comes_to_the_command_once() {
     let shown = alike(|terminal, lock| {
         let count = "trap \"echo int >> ints\" INT; echo ready; \
                      while [ ! -s ints ]; do sleep 0.02; done; sleep 0.5; exit 130";
-        terminal.type_in(&format!("{lock}sh -c '{count}'"));
-        terminal.expect("ready");
+        terminal.ready(&format!("{lock}sh -c '{count}'"));
         terminal.keys(CTRL_C);
         (terminal.prompt().1, terminal.home.read("ints"))
     });
     assert_eq!(shown, (130, "int\n".to_owned()));
 }
 
-#[test]
-fn ctrl_c_ends_a_command_and_frees_the_lock() {
-    let mut terminal = Terminal::new();
-    terminal.type_in(&format!("{LOCK}sh -c 'echo ready; exec sleep 1000'"));
-    terminal.expect("ready");
-    terminal.keys(CTRL_C);
-    assert_eq!(terminal.prompt().1, 130);
-    assert_eq!(terminal.home.code(IS_FREE), Some(0));
+/// Shells that run a loop: the one at the terminal, and two that it starts.
+const SHELLS: [&str; 3] = ["", "bash -c ", "sh -c "];
+
+fn looping(shell: &str, command: &str) -> String {
+    let lines = format!("while true; do {command}; done");
+    match shell {
+        "" => lines,
+        _ => format!("{shell}'{lines}'"),
+    }
 }
 
 #[test]
-fn ctrl_c_ends_a_loop_around_a_command() {
-    for shell in ["", "bash -c ", "sh -c "] {
+fn ctrl_c_ends_a_command_and_a_loop_around_it_and_frees_the_lock() {
+    for shell in SHELLS {
         let code = alike(|terminal, lock| {
-            let lines = format!("while true; do {lock}sh -c \"echo ready; exec sleep 1000\"; done");
-            match shell {
-                "" => terminal.type_in(&lines),
-                _ => terminal.type_in(&format!("{shell}'{lines}'")),
-            }
-            terminal.expect("ready");
+            let sleeps = format!("{lock}sh -c \"echo ready; exec sleep 1000\"");
+            terminal.ready(&looping(shell, &sleeps));
             terminal.keys(CTRL_C);
-            terminal.prompt().1
+            let code = terminal.prompt().1;
+            assert_eq!(terminal.home.code(IS_FREE), Some(0));
+            code
         });
         assert_eq!(code, 130, "{shell}");
     }
@@ -92,15 +88,11 @@ fn ctrl_c_ends_a_loop_around_a_command() {
 
 #[test]
 fn ctrl_c_ends_a_loop_that_waits_for_its_turn() {
-    for shell in ["", "bash -c ", "sh -c "] {
-        let mut terminal = Terminal::new();
-        terminal.run(&format!("{LOCK}sleep 1000 &"));
-        until("held", || terminal.home.named("sleep 1000").len() == 1);
-        let lines = format!("while true; do {LOCK}true; done");
-        match shell {
-            "" => terminal.type_in(&lines),
-            _ => terminal.type_in(&format!("{shell}'{lines}'")),
-        }
+    let mut terminal = Terminal::new();
+    terminal.run(&format!("{LOCK}sleep 1000 &"));
+    terminal.home.one("sleep 1000");
+    for shell in SHELLS {
+        terminal.type_in(&looping(shell, &format!("{LOCK}true")));
         terminal.expect("has it");
         terminal.keys(CTRL_C);
         assert_eq!(terminal.prompt().1, 130, "{shell}");
@@ -111,11 +103,10 @@ fn ctrl_c_ends_a_loop_that_waits_for_its_turn() {
 fn a_command_that_ignores_ctrl_c_keeps_its_turn() {
     let mut terminal = Terminal::new();
     let ignore = "trap \"\" INT; echo ready; while [ ! -e go ]; do sleep 0.02; done; echo went";
-    terminal.type_in(&format!("{LOCK}sh -c '{ignore}'"));
-    terminal.expect("ready");
+    terminal.ready(&format!("{LOCK}sh -c '{ignore}'"));
     terminal.keys(CTRL_C);
     assert_eq!(terminal.home.code(IS_FREE), Some(75));
-    terminal.home.write("go", "");
+    terminal.home.go();
     terminal.expect("went");
     assert_eq!(terminal.prompt().1, 0);
 }
@@ -127,7 +118,7 @@ fn the_wait_is_shown_at_a_terminal_and_gone_afterwards() {
     terminal.home.wait_for("out");
     terminal.type_in(&format!("{LOCK}echo mine"));
     terminal.expect("has it, you are next");
-    terminal.home.write("go", "");
+    terminal.home.go();
     let (shown, code) = terminal.prompt();
     assert_eq!(code, 0);
     // The line is cleared before the command shows anything.
@@ -145,11 +136,11 @@ fn the_wait_is_not_shown_in_the_background_or_to_a_pipe() {
     terminal.home.wait_for("out");
     // In the background, and to a pipe.
     terminal.run(&format!("{LOCK}echo > second &"));
-    terminal.run("fairlock run --quiet --local l.db a -- echo > third 2> errors &");
+    terminal.run("fairlock run --quiet --local locks.db a -- echo > third 2> errors &");
     until("three", || terminal.home.named("fairlock run").len() == 3);
     let (shown, _) = terminal.run("sleep 1");
     assert_eq!(shown, "");
-    terminal.home.write("go", "");
+    terminal.home.go();
     terminal.home.wait_for("third");
     let (shown, code) = terminal.run("wait");
     assert_eq!(code, 0);
@@ -159,9 +150,9 @@ fn the_wait_is_not_shown_in_the_background_or_to_a_pipe() {
 
 #[test]
 fn a_hold_at_a_terminal_ends_by_ctrl_d_and_by_ctrl_c() {
+    let mut terminal = Terminal::new();
     for key in [CTRL_D, CTRL_C] {
-        let mut terminal = Terminal::new();
-        terminal.type_in("fairlock hold --local l.db a");
+        terminal.type_in("fairlock hold --local locks.db a");
         // A ticket counts from the time in microseconds, so it has more digits than any place in the queue. It is shown once keys are heard.
         let is_number = |word: &str| word.len() >= 16 && word.bytes().all(|it| it.is_ascii_digit());
         while !terminal.expect("\n").split_whitespace().any(is_number) {}
@@ -178,14 +169,13 @@ fn a_hold_at_a_terminal_ends_by_ctrl_d_and_by_ctrl_c() {
 fn ctrl_c_while_the_lock_is_released_ends_the_loop() {
     let mut terminal = Terminal::new();
     let once = "sh -c 'echo $$ > pid; echo ready; while [ ! -e go ]; do sleep 0.02; done'";
-    terminal.type_in(&format!("while :; do {LOCK}{once}; done; echo after"));
-    terminal.expect("ready");
-    let file = rusqlite::Connection::open(terminal.home.path().join("l.db")).unwrap();
+    terminal.ready(&format!("while :; do {LOCK}{once}; done; echo after"));
+    let file = rusqlite::Connection::open(terminal.home.file("locks.db")).unwrap();
     file.busy_timeout(std::time::Duration::from_secs(10))
         .unwrap();
     file.execute_batch("BEGIN IMMEDIATE").unwrap();
-    terminal.home.write("go", "");
-    let command = terminal.home.wait_for("pid").parse().unwrap();
+    terminal.home.go();
+    let command = pid(&terminal);
     until("the command is over", || state(command).is_none());
     // One key before the end of the command is known would be the command's.
     let mut presses = 0;

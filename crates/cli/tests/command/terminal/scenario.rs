@@ -5,11 +5,11 @@ use std::fmt::Debug;
 use super::pty::Terminal;
 
 /// In front of a command.
-pub(crate) const LOCK: &str = "fairlock run --local l.db a -- ";
+pub(crate) const LOCK: &str = "fairlock run --local locks.db a -- ";
 /// With the lease of a test that loses it.
-pub(crate) const SHORT: &str = "fairlock run --local l.db --lease 2s a -- ";
+pub(crate) const SHORT: &str = "fairlock run --local locks.db --lease 2s a -- ";
 /// Whether the lock is free. The code is 75 if it is held.
-pub(crate) const IS_FREE: &str = "fairlock run --local l.db --wait none a -- true";
+pub(crate) const IS_FREE: &str = "fairlock run --local locks.db --wait none a -- true";
 
 pub(crate) const CTRL_C: &str = "\x03";
 pub(crate) const CTRL_D: &str = "\x04";
@@ -28,6 +28,6 @@ pub(crate) fn alike<T: Debug + PartialEq>(scenario: impl Fn(&mut Terminal, &str)
 pub(crate) const UNTIL_GO: &str =
     "bash -c 'echo $$ > pid; echo ready; while [ ! -e go ]; do sleep 0.02; done; echo went'";
 
-pub(crate) fn pid(terminal: &Terminal, name: &str) -> i32 {
-    terminal.home.wait_for(name).parse().unwrap()
+pub(crate) fn pid(terminal: &Terminal) -> i32 {
+    terminal.home.wait_for("pid").parse().unwrap()
 }

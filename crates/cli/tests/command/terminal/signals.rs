@@ -1,34 +1,25 @@
 //! A hang-up ends the job, and a signal to it reaches the command once.
 
-use super::pty::until;
-use super::scenario::{CTRL_Z, UNTIL_GO, alike};
+use super::scenario::{UNTIL_GO, alike};
+use crate::running::until;
 
+/// In the foreground, in the background, and stopped.
 #[test]
 fn a_hang_up_ends_the_job() {
+    let sleeps = "sh -c 'echo ready; sleep 1000'";
     alike(|terminal, lock| {
-        terminal.type_in(&format!("{lock}sh -c 'echo ready; sleep 1000'"));
-        terminal.expect("ready");
+        terminal.ready(&format!("{lock}{sleeps}"));
         terminal.close();
         terminal.home.nothing_runs();
     });
-}
-
-#[test]
-fn a_hang_up_ends_the_job_in_the_background() {
     alike(|terminal, lock| {
-        terminal.run_behind(&format!("{lock}sh -c 'echo ready; sleep 1000'"), "ready");
+        terminal.run_behind(&format!("{lock}{sleeps}"), "ready");
         terminal.close();
         terminal.home.nothing_runs();
     });
-}
-
-#[test]
-fn a_hang_up_ends_the_job_that_is_stopped() {
     alike(|terminal, lock| {
-        terminal.type_in(&format!("{lock}sh -c 'echo ready; exec sleep 1000'"));
-        terminal.expect("ready");
-        terminal.keys(CTRL_Z);
-        terminal.expect("Stopped");
+        terminal.ready(&format!("{lock}sh -c 'echo ready; exec sleep 1000'"));
+        terminal.stops();
         terminal.close();
         terminal.home.nothing_runs();
     });
@@ -40,10 +31,9 @@ fn a_command_with_nohup_survives_the_hang_up() {
         terminal.type_in(&format!("nohup {lock}{UNTIL_GO} > out 2>&1 &"));
         terminal.home.wait_for("pid");
         terminal.close();
-        until("the shell is gone", || {
-            terminal.home.named("bash --norc").is_empty()
-        });
-        terminal.home.write("go", "");
+        let is_gone = || terminal.home.named("bash --norc").is_empty();
+        until("the shell is gone", is_gone);
+        terminal.home.go();
         until("the end", || terminal.home.read("out").contains("went"));
         terminal.home.nothing_runs();
     });

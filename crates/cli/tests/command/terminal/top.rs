@@ -1,22 +1,19 @@
 //! `fairlock top` takes the terminal over, and gives it back however it ends.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "reads are compared with the real time in which they came"
-)]
 
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
 use std::time::Instant;
 
 use rustix::process::Signal;
 
-use super::pty::{Home, Terminal, signal};
+use super::processes::signal;
+use super::pty::Terminal;
 use super::scenario::{CTRL_C, LOCK, UNTIL_GO};
+use crate::home::Home;
+use crate::running::Running;
 
 /// What takes the terminal over, and what gives it back.
 const TAKEN: &str = "\x1b[?1049h";
 const BACK: &str = "\x1b[?1049l";
-const TOP: &str = "fairlock top --local l.db --every 100ms";
+const TOP: &str = "fairlock top --local locks.db --every 100ms";
 
 /// A terminal in which a lock is held in the background.
 fn held() -> Terminal {
@@ -118,14 +115,10 @@ fn a_file_that_is_to_come_is_read_when_it_has_come() {
 #[test]
 fn keys_cause_no_reads_and_there_is_at_most_one_in_each_interval() {
     let mut terminal = Terminal::new();
-    let served = terminal
-        .home
-        .command("exec fairlock serve --local l.db --listen 127.0.0.1:0 --log 2> log");
-    let mut served = { served }.stdout(Stdio::piped()).spawn().unwrap();
-    let mut url = String::new();
-    BufReader::new(served.stdout.take().unwrap())
-        .read_line(&mut url)
-        .unwrap();
+    let serve = "exec fairlock serve --local locks.db --listen 127.0.0.1:0 --log 2> log";
+    let mut serve = terminal.home.script(serve);
+    let mut served = Running::spawn(&mut serve, terminal.home.path());
+    let url = served.line();
     let at = format!(
         "AWS_REGION=x AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x FAIRLOCK_ENDPOINT_URL={}",
         url.trim_end()
@@ -146,6 +139,4 @@ fn keys_cause_no_reads_and_there_is_at_most_one_in_each_interval() {
     assert!(asked as u64 <= most, "{asked} reads: {log}");
     terminal.keys(CTRL_C);
     assert_eq!(terminal.prompt().1, 0);
-    served.kill().unwrap();
-    served.wait().unwrap();
 }

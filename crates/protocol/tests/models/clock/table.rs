@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime, Unknown};
+use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
 use fairlock_protocol::item::{At, Footing, LockItem};
 use fairlock_protocol::step::Has;
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::{Dating, LockWrite};
+
+use crate::blank;
 
 const TICKET: Ticket = Ticket::new(1);
 const NONCE: Nonce = Nonce::new(0);
@@ -24,22 +26,21 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
+    /// What a caller names of the owner that it saw with this beat.
+    fn seen(beat: u8) -> Self {
+        Mark {
+            beat,
+            date: None,
+            named: false,
+        }
+    }
+
     pub(crate) fn entry(self, lease: Duration) -> Entry {
         Entry {
-            nonce: NONCE,
-            owner: String::new(),
-            ticket: TICKET,
-            tickets: 1,
-            permits: PERMITS,
-            attributes: Attributes::default(),
             id: self.named.then(|| NAME.to_owned()),
             beat: self.beat.into(),
-            lease,
             renewed_at: self.date,
-            since: None,
-            kept_until: None,
-            address: None,
-            unknown: Unknown::default(),
+            ..blank::entry(NONCE, TICKET, lease)
         }
     }
 
@@ -79,23 +80,14 @@ impl Mark {
 
     /// The caller saw the owner with the beat `seen`, and stamps it. Returns `None` if the write does not apply.
     pub(crate) fn dated(self, seen: u8, lease: Duration, date: ServerTime) -> Option<Mark> {
-        let seen = Mark {
-            beat: seen,
-            date: None,
-            named: false,
-        };
+        let seen = Mark::seen(seen);
         let write = LockWrite::date_holds(PERMITS, &[(At::Slot(0), &seen.entry(lease))], date);
         Mark::of(&write.apply(Some(&self.item(lease)))??)
     }
 
     /// Whether the eviction of an owner that was seen with this beat applies.
     pub(crate) fn is_evicted(self, seen: u8, lease: Duration) -> bool {
-        let seen = Mark {
-            beat: seen,
-            date: None,
-            named: false,
-        };
-        let seen = seen.item(lease);
+        let seen = Mark::seen(seen).item(lease);
         let evict = seen
             .who(Has::Holder)
             .map(|(dead, held)| LockWrite::evict(PERMITS, dead, held, None));

@@ -2,7 +2,8 @@
 
 use super::owner::Mark;
 use super::rules::{Mutant, Rules};
-use fairlock_protocol::entry::{Attributes, Entry, Nonce, Unknown};
+use crate::blank;
+use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::lease::{EntryLocation, LivenessTracker};
 use fairlock_protocol::ticket::Ticket;
 
@@ -70,21 +71,10 @@ pub(crate) fn watched(place: EntryLocation, mark: Mark, rules: &Rules) -> (Entry
         Some(Mutant::WatchIgnoresBeats) => 0,
         _ => beat,
     };
+    let beat = beat.into();
     let entry = Entry {
-        nonce: Nonce::new(0),
-        owner: String::new(),
-        ticket: TICKET,
-        tickets: 1,
-        permits: 1,
-        attributes: Attributes::default(),
-        id: None,
-        beat: beat.into(),
-        lease,
-        renewed_at: None,
-        since: None,
-        kept_until: None,
-        address: None,
-        unknown: Unknown::default(),
+        beat,
+        ..blank::entry(Nonce::new(0), TICKET, lease)
     };
     (place, entry)
 }

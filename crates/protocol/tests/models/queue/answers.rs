@@ -29,7 +29,7 @@ impl Client {
         };
         match request {
             _ if role == Role::Sweeper => nothing,
-            Request::Resize { .. } => Answer { applied, ..nothing },
+            Request::Resize(_) => Answer { applied, ..nothing },
             Request::Enter { .. } | Request::EnterOver { .. } | Request::Share { .. } => {
                 let item = match (found, entry) {
                     (Found::Holds, Some(entry)) => Some(alone(entry)),
@@ -63,8 +63,8 @@ impl Client {
                     ..nothing
                 },
             },
-            Request::Fill { found, .. } if found.len() == 0 => Answer { applied, ..nothing },
-            Request::Fill { .. } => answer,
+            Request::Fill(fill) if fill.found.len() == 0 => Answer { applied, ..nothing },
+            Request::Fill(_) => answer,
             _ => match shown {
                 Shown::Item(item) => kept(false, item),
                 Shown::Row(_) => nothing,
@@ -129,11 +129,7 @@ fn with_last(last: u8, watermark: u8) -> Item {
 
 /// What a client without a place sees: how many entries there are and what they take, but not which entries they are.
 fn at_a_glance(item: Item) -> Item {
-    let anybody = |few: Few| {
-        let mut all = Few::default();
-        few.iter().for_each(|entry| all.push(nobody(entry.share)));
-        all
-    };
+    let anybody = |few: Few| few.iter().map(|entry| nobody(entry.share)).collect();
     Item {
         last: u8::from(item.last != item.watermark),
         watermark: 0,

@@ -54,7 +54,7 @@ impl Hand {
     /// After a write that only passes what is settled, the client reads the queue again.
     fn of(request: &Request, answer: &Answer) -> Self {
         match (request, answer.shown.item()) {
-            (Request::Fill { found, .. }, _) if found.len() == 0 => Hand::Nothing,
+            (Request::Fill(fill), _) if fill.found.len() == 0 => Hand::Nothing,
             (_, None) => Hand::Nothing,
             (Request::Release { .. }, Some(item)) if answer.applied => Hand::Released(item),
             (_, Some(item)) => Hand::Answer(item),
@@ -489,9 +489,7 @@ fn first_of(seen: Option<Item>) -> u8 {
 /// The rows that a write settles.
 fn settled_rows(request: &Request) -> u16 {
     let settled = match *request {
-        Request::Fill {
-            seen, watermark, ..
-        } => seen.watermark + 1..=watermark,
+        Request::Fill(fill) => fill.seen.watermark + 1..=fill.watermark,
         Request::EnterOver {
             last, watermark, ..
         } => watermark + 1..=last,

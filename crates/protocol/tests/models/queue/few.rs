@@ -5,6 +5,14 @@ use super::table::Entry;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Few([Option<Entry>; 4]);
 
+impl FromIterator<Entry> for Few {
+    fn from_iter<T: IntoIterator<Item = Entry>>(entries: T) -> Self {
+        let mut few = Few::default();
+        entries.into_iter().for_each(|entry| few.push(entry));
+        few
+    }
+}
+
 impl Few {
     pub(crate) fn push(&mut self, entry: Entry) {
         let end = self.len();

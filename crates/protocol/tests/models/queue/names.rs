@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use super::client::{Client, Role, Task};
 use super::few::Few;
-use super::request::{Request, Shown};
+use super::request::{Admit, Request, Shown};
 use super::rules::{Mutant, Rules};
 use super::snapshot::Snapshot;
 use super::table::{Entry, Item, Nonce, Row};
@@ -139,8 +139,8 @@ impl Request {
             | Request::EnterOver { who, .. }
             | Request::Share { who, .. }
             | Request::Join { who, .. } => each(&mut who.nonce),
-            Request::Fill { found, .. } => found.each_nonce(each),
-            Request::Admit { nonce, .. }
+            Request::Fill(fill) => fill.found.each_nonce(each),
+            Request::Admit(Admit { nonce, .. })
             | Request::Release { nonce, .. }
             | Request::Evict { nonce, .. }
             | Request::Downgrade { nonce, .. }
@@ -150,8 +150,9 @@ impl Request {
             | Request::VoidMine { nonce, .. }
             | Request::RenewSuccessor { nonce, .. }
             | Request::RenewRow { nonce, .. } => each(nonce),
-            Request::Resize { first, .. } => {
-                first.iter_mut().for_each(|first| each(&mut first.nonce));
+            Request::Resize(change) => {
+                let first = change.first.iter_mut();
+                first.for_each(|first| each(&mut first.nonce));
             }
             Request::Draw { .. }
             | Request::VoidGap { .. }

@@ -7,106 +7,59 @@ use super::table::{Entry, Item, Nonce, Row};
 use fairlock_protocol::step::{Filling, Has, Unsettled};
 use fairlock_protocol::ticket::Ticket;
 
+/// `Enter` draws, and takes the slot behind all others; a client that does not wait takes the first slot of a free lock. `Share` takes
+/// permits that are left, where the entry in the first slot takes at most `first`. `Admit` lets the first successors in. `Downgrade` keeps
+/// one permit, `Rise` gives up the client's own slot, and `Resize` changes the number of permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Request {
-    /// Draw, and take the slot behind all others. A client that does not wait takes the first slot of a free lock.
-    Enter {
-        who: Who,
-        waits: bool,
-    },
-    EnterOver {
-        who: Who,
-        last: u8,
-        watermark: u8,
-    },
-    /// Take permits that are left, where the entry in the first slot takes at most `first`.
-    Share {
-        who: Who,
-        first: u8,
-    },
-    Draw {
-        size: u8,
-    },
-    Join {
-        who: Who,
-        ticket: u8,
-    },
-    Fill {
-        seen: Seen,
-        found: Few,
-        watermark: u8,
-    },
-    /// Let the first successors in, from the slot `first` up to this nonce in the slot `index`.
-    Admit {
-        first: u8,
-        index: u8,
-        nonce: Nonce,
-        share: u8,
-    },
-    Release {
-        nonce: Nonce,
-        share: u8,
-    },
-    Evict {
-        nonce: Nonce,
-        beat: u8,
-        share: u8,
-    },
-    /// Keep one permit.
-    Downgrade {
-        nonce: Nonce,
-        share: u8,
-    },
-    EvictSuccessor {
-        index: u8,
-        nonce: Nonce,
-        beat: u8,
-    },
-    /// Give up the client's own slot.
-    Rise {
-        index: u8,
-        nonce: Nonce,
-    },
-    VoidGap {
-        first: u8,
-        ticket: u8,
-    },
-    VoidDead {
-        ticket: u8,
-        nonce: Nonce,
-        beat: u8,
-    },
-    VoidMine {
-        ticket: u8,
-        size: u8,
-        nonce: Nonce,
-    },
-    Left {
-        ticket: u8,
-    },
-    RenewSuccessor {
-        index: u8,
-        nonce: Nonce,
-    },
-    RenewRow {
-        ticket: u8,
-        nonce: Nonce,
-    },
-    Delete {
-        ticket: u8,
-    },
-    Remove {
-        last: u8,
-    },
-    /// Change the number of permits, which was `before` and was changed `resizes` times, where this entry stood in the first slot, as the
-    /// holder or as a waiter.
-    Resize {
-        to: u8,
-        before: u8,
-        resizes: u8,
-        first: Option<Entry>,
-        holds: bool,
-    },
+    Enter { who: Who, waits: bool },
+    EnterOver { who: Who, last: u8, watermark: u8 },
+    Share { who: Who, first: u8 },
+    Draw { size: u8 },
+    Join { who: Who, ticket: u8 },
+    Fill(Fill),
+    Admit(Admit),
+    Release { nonce: Nonce, share: u8 },
+    Evict { nonce: Nonce, beat: u8, share: u8 },
+    Downgrade { nonce: Nonce, share: u8 },
+    EvictSuccessor { index: u8, nonce: Nonce, beat: u8 },
+    Rise { index: u8, nonce: Nonce },
+    VoidGap { first: u8, ticket: u8 },
+    VoidDead { ticket: u8, nonce: Nonce, beat: u8 },
+    VoidMine { ticket: u8, size: u8, nonce: Nonce },
+    Left { ticket: u8 },
+    RenewSuccessor { index: u8, nonce: Nonce },
+    RenewRow { ticket: u8, nonce: Nonce },
+    Delete { ticket: u8 },
+    Remove { last: u8 },
+    Resize(Resize),
+}
+
+/// The slots that are filled, and up to where all is settled then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Fill {
+    pub(crate) seen: Seen,
+    pub(crate) found: Few,
+    pub(crate) watermark: u8,
+}
+
+/// From the slot `first` up to this nonce in the slot `index`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Admit {
+    pub(crate) first: u8,
+    pub(crate) index: u8,
+    pub(crate) nonce: Nonce,
+    pub(crate) share: u8,
+}
+
+/// The number of permits was `before` and was changed `resizes` times, where this entry stood in the first slot, as the holder or as a waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Resize {
+    pub(crate) to: u8,
+    pub(crate) before: u8,
+    pub(crate) resizes: u8,
+    pub(crate) first: Option<Entry>,
+    pub(crate) holds: bool,
 }
 
 /// A client that asks for a place.
@@ -189,12 +142,12 @@ impl Request {
         let (_, share) = item.admitted(rules);
         let first = item.first_successor(rules);
         let index = first + successors.checked_sub(1)?;
-        Some(Request::Admit {
+        Some(Request::Admit(Admit {
             first: first as u8,
             index: index as u8,
             nonce: item.slots.get(index)?.nonce,
             share,
-        })
+        }))
     }
 
     pub(crate) fn evict_successor(item: &Item, index: usize, rules: &Rules) -> Option<Self> {
@@ -228,24 +181,19 @@ impl Request {
     }
 
     pub(crate) fn fill(snapshot: &Snapshot, filling: &Filling) -> Self {
-        let mut found = Few::default();
-        for ticket in &filling.found {
-            snapshot
-                .entry(ticket.get() as u8)
-                .into_iter()
-                .for_each(|entry| found.push(entry));
-        }
-        Request::Fill {
+        let found = filling.found.iter();
+        let found = found.filter_map(|ticket| snapshot.entry(ticket.get() as u8));
+        Request::Fill(Fill {
             seen: Seen::of(&snapshot.item),
-            found,
+            found: found.collect(),
             watermark: filling.watermark.get() as u8,
-        }
+        })
     }
 
     /// The change that an operator sends, by what the item shows.
     pub(crate) fn resize(item: &Item, to: u8, rules: &Rules) -> Self {
         let first = item.slots.get(0);
-        Request::Resize {
+        Request::Resize(Resize {
             to,
             before: item.there_are(rules),
             resizes: item.resizes,
@@ -256,16 +204,16 @@ impl Request {
                 ..first
             }),
             holds: item.holder(rules).is_some(),
-        }
+        })
     }
 
     /// Gives no client a slot, and raises the watermark.
     pub(crate) fn settle(item: &Item, upto: Ticket) -> Self {
-        Request::Fill {
+        Request::Fill(Fill {
             seen: Seen::of(item),
             found: Few::default(),
             watermark: upto.get() as u8,
-        }
+        })
     }
 }
 

@@ -6,156 +6,87 @@ use super::client::Role::{
 use super::faults::{Fault, Faults};
 use super::properties::{EXCLUSION, HOLDER, NOT_OVERTAKEN, QUEUE_ORDER, STAYS, TAKEN};
 use super::rules::Mutant;
-use super::{catches, of_two, proves};
+use super::world::Setup;
+use super::{ANY, catches, each_proves, of_two};
 
-#[test]
-fn a_writer_comes_between_two_readers() {
-    proves(
-        &of_two(&[Reader, Reader, Drawer], 1, 1, Faults::any(1)),
-        423_105,
-    );
+fn one_slot(roles: &[Role], faults: Faults) -> Setup {
+    of_two(roles, 1, 1, faults)
+}
+
+fn two_slots(roles: &[Role], faults: Faults) -> Setup {
+    of_two(roles, 1, 2, faults)
 }
 
 #[test]
-fn three_readers_share_two_permits() {
-    proves(
-        &of_two(&[Reader, Reader, Reader], 1, 2, Faults::any(1)),
-        50_637,
-    );
+fn readers_and_writers_share_two_permits() {
+    let downgrades = [Downgrader, Reader, Drawer];
+    each_proves([
+        (one_slot(&[Reader, Reader, Drawer], ANY), 423_105),
+        (two_slots(&[Reader, Reader, Reader], ANY), 50_637),
+        (of_two(&[Reader, Drawer], 2, 1, ANY), 333_510),
+        (two_slots(&downgrades, ANY), 1_197_984),
+    ]);
+}
+
+/// Also while the waiter in the queue dies and the reader lives.
+#[test]
+fn callers_that_do_not_wait_and_a_sweeper_come_between_readers_and_writers() {
+    each_proves([
+        (one_slot(&[Reader, Reader, Glance], ANY), 224_868),
+        (one_slot(&[Reader, Drawer, Glance], ANY), 566_130),
+        (one_slot(&[Reader, Drawer, Caller], ANY), 312_161),
+        (
+            one_slot(&[Reader, Reader, Sweeper], Faults::any(2)),
+            140_179,
+        ),
+    ]);
+}
+
+/// Takes a permit away from readers, from a reader and a writer, and from readers that came out of a queue. Adds permits for a third reader,
+/// and beside a writer. Two of them change the number one after the other.
+#[test]
+fn an_operator_changes_the_number_of_permits() {
+    let out_of_a_queue = [Waiter, Reader, Reader, Operator(1)];
+    let third = [Reader, Reader, Reader, Operator(3)];
+    let both = [Reader, Reader, Operator(1), Operator(3)];
+    let any_two = Faults::any(2);
+    each_proves([
+        (two_slots(&[Reader, Reader, Operator(1)], any_two), 162_211),
+        (two_slots(&[Reader, Drawer, Operator(1)], ANY), 30_828),
+        (two_slots(&out_of_a_queue, ANY), 405_666),
+        (two_slots(&third, ANY), 364_522),
+        (two_slots(&[Reader, Drawer, Operator(4)], ANY), 28_531),
+        (two_slots(&both, ANY), 87_157),
+    ]);
 }
 
 #[test]
-fn a_reader_and_a_writer_take_two_turns() {
-    proves(&of_two(&[Reader, Drawer], 2, 1, Faults::any(1)), 333_510);
-}
-
-#[test]
-fn a_writer_downgrades_before_a_reader_and_a_writer() {
-    proves(
-        &of_two(&[Downgrader, Reader, Drawer], 1, 2, Faults::any(1)),
-        1_197_984,
-    );
-}
-
-#[test]
-fn one_who_does_not_wait_comes_between_readers() {
-    proves(
-        &of_two(&[Reader, Reader, Glance], 1, 1, Faults::any(1)),
-        224_868,
-    );
-}
-
-/// The waiter in the queue may die while the reader lives.
-#[test]
-fn one_who_does_not_wait_comes_between_a_reader_and_a_writer() {
-    proves(
-        &of_two(&[Reader, Drawer, Glance], 1, 1, Faults::any(1)),
-        566_130,
-    );
-}
-
-#[test]
-fn a_caller_comes_between_a_reader_and_a_writer() {
-    proves(
-        &of_two(&[Reader, Drawer, Caller], 1, 1, Faults::any(1)),
-        312_161,
-    );
-}
-
-#[test]
-fn a_sweeper_comes_between_a_reader_and_a_writer() {
-    proves(
-        &of_two(&[Reader, Reader, Sweeper], 1, 1, Faults::any(2)),
-        140_179,
-    );
-}
-
-#[test]
-fn a_share_over_unsettled_tickets_is_caught() {
-    let setup = of_two(&[Reader, Waiter, Drawer], 1, 1, Faults::NONE);
-    catches(Mutant::ShareOverUnsettled, NOT_OVERTAKEN, setup);
-}
-
-#[test]
-fn a_share_over_successors_is_caught() {
-    let setup = of_two(&[Reader, Reader, Drawer], 1, 1, Faults::NONE);
-    catches(Mutant::ShareBesideAnybody, QUEUE_ORDER, setup);
-}
-
-#[test]
-fn a_share_of_what_is_not_left_is_caught() {
-    // The client in the first slot no longer holds the lock.
-    let setup = of_two(&[Reader, Reader, Reader], 1, 1, Faults::NONE);
-    catches(Mutant::ShareWithoutRoom, HOLDER, setup);
-}
-
-#[test]
-fn an_admission_of_whoever_is_there_is_caught() {
-    let setup = of_two(&[Reader, Reader, Reader], 1, 2, Faults::any(1));
-    catches(Mutant::AdmitWhoeverIsThere, TAKEN, setup);
-}
-
-#[test]
-fn a_downgrade_that_frees_what_others_took_is_caught() {
+fn every_rule_of_shares_that_is_changed_is_caught() {
+    use Mutant as By;
+    let (none, twice) = (Faults::NONE, Faults::one(Fault::Duplicate));
+    let readers = [Reader, Reader, Reader];
     // A client that has two of three permits keeps one.
-    let mut setup = of_two(
-        &[Downgrader, Reader, Reader],
-        1,
-        1,
-        Faults::one(Fault::Duplicate),
-    );
-    setup.rules.permits = 3;
-    catches(Mutant::DowngradeWithoutShare, TAKEN, setup);
-}
-
-#[test]
-fn an_operator_takes_a_permit_away_from_two_readers() {
-    let roles = [Reader, Reader, Operator(1)];
-    proves(&of_two(&roles, 1, 2, Faults::any(2)), 162_211);
-}
-
-#[test]
-fn an_operator_takes_a_permit_away_from_a_reader_and_a_writer() {
-    let roles = [Reader, Drawer, Operator(1)];
-    proves(&of_two(&roles, 1, 2, Faults::any(1)), 30_828);
-}
-
-#[test]
-fn an_operator_takes_a_permit_away_from_readers_that_came_out_of_a_queue() {
-    let roles = [Waiter, Reader, Reader, Operator(1)];
-    proves(&of_two(&roles, 1, 2, Faults::any(1)), 405_666);
-}
-
-#[test]
-fn an_operator_adds_a_permit_for_a_third_reader() {
-    let roles = [Reader, Reader, Reader, Operator(3)];
-    proves(&of_two(&roles, 1, 2, Faults::any(1)), 364_522);
-}
-
-#[test]
-fn an_operator_adds_permits_beside_a_writer() {
-    let roles = [Reader, Drawer, Operator(4)];
-    proves(&of_two(&roles, 1, 2, Faults::any(1)), 28_531);
-}
-
-#[test]
-fn operators_change_the_number_one_after_the_other() {
-    let roles = [Reader, Reader, Operator(1), Operator(3)];
-    proves(&of_two(&roles, 1, 2, Faults::any(1)), 87_157);
-}
-
-#[test]
-fn every_careless_change_of_the_number_is_caught() {
-    let of = |roles: &[Role], faults| of_two(roles, 1, 2, faults);
-    let queue = &[Waiter, Reader, Reader, Operator(1)];
-    catches(Mutant::ResizeLeavesTheFirst, STAYS, of(queue, Faults::NONE));
-    catches(Mutant::ResizeUnderAnybody, STAYS, of(queue, Faults::NONE));
-    let waits = [Reader, Reader, Reader, Downgrader, Operator(1)];
-    let mut waits = of(&waits, Faults::NONE);
-    waits.rules.permits = 3;
-    catches(Mutant::ResizeOverWhoHolds, STAYS, waits);
-    let twice = of(&[Reader, Operator(3)], Faults::one(Fault::Duplicate));
-    catches(Mutant::ResizeTwice, TAKEN, twice);
-    let beside = of(&[Reader, Drawer, Operator(4)], Faults::NONE);
-    catches(Mutant::ShareBesideTheWhole, EXCLUSION, beside);
+    let mut keeps = one_slot(&[Downgrader, Reader, Reader], twice);
+    let mut waits = two_slots(&[Reader, Reader, Reader, Downgrader, Operator(1)], none);
+    (keeps.rules.permits, waits.rules.permits) = (3, 3);
+    let unsettled = one_slot(&[Reader, Waiter, Drawer], none);
+    let behind = one_slot(&[Reader, Reader, Drawer], none);
+    let queue = two_slots(&[Waiter, Reader, Reader, Operator(1)], none);
+    let again = two_slots(&[Reader, Operator(3)], twice);
+    let beside = two_slots(&[Reader, Drawer, Operator(4)], none);
+    for (mutant, property, setup) in [
+        (By::ShareOverUnsettled, NOT_OVERTAKEN, unsettled),
+        (By::ShareBesideAnybody, QUEUE_ORDER, behind),
+        // The client in the first slot no longer holds the lock.
+        (By::ShareWithoutRoom, HOLDER, one_slot(&readers, none)),
+        (By::AdmitWhoeverIsThere, TAKEN, two_slots(&readers, ANY)),
+        (By::DowngradeWithoutShare, TAKEN, keeps),
+        (By::ResizeLeavesTheFirst, STAYS, queue.clone()),
+        (By::ResizeUnderAnybody, STAYS, queue),
+        (By::ResizeOverWhoHolds, STAYS, waits),
+        (By::ResizeTwice, TAKEN, again),
+        (By::ShareBesideTheWhole, EXCLUSION, beside),
+    ] {
+        catches(mutant, property, setup);
+    }
 }

@@ -247,7 +247,7 @@ impl World {
     fn forget_the_late(&mut self) {
         let Some(item) = self.table.item else { return };
         self.late.retain(|request| match request {
-            Request::Fill { seen, .. } => seen.watermark >= item.watermark,
+            Request::Fill(fill) => fill.seen.watermark >= item.watermark,
             Request::EnterOver { last, .. } => *last >= item.last,
             _ => true,
         });

@@ -9,7 +9,7 @@ use std::hash::{BuildHasherDefault, Hash};
 use std::thread::LocalKey;
 use std::time::Duration;
 
-use fairlock_protocol::entry::{self, Attributes, ServerTime};
+use fairlock_protocol::entry::{self, ServerTime};
 use fairlock_protocol::item::{At, Footing, ItemHold, LockItem, RowState, TicketRow};
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::{
@@ -18,9 +18,10 @@ use fairlock_protocol::write::{
 };
 
 use super::few::Few;
-use super::request::{Request, Who};
+use super::request::{Admit, Request, Resize, Who};
 use super::rules::{Mutant, Rules};
 use super::table::{Entry, Item, Nonce, Row};
+use crate::blank;
 use crate::explore::Fold;
 
 /// The models know no time: every lease, every join timeout and every expiry is the same.
@@ -136,24 +137,15 @@ fn lock_write(
             };
             LockWrite::draw(permits, size.into(), end(size.into()), how)
         }
-        Request::Fill {
-            seen: by,
-            found,
-            watermark,
-        } => {
-            let mut was = seen(0, by.watermark);
-            was.departures = by.departures.into();
-            let found: Vec<_> = found.iter().map(protocol_entry).collect();
-            if found.is_empty() {
-                return Some(LockWrite::settle(permits, &was, ticket(watermark)));
+        Request::Fill(fill) => {
+            let mut was = seen(0, fill.seen.watermark);
+            was.departures = fill.seen.departures.into();
+            let upto = ticket(fill.watermark);
+            let found: Vec<_> = fill.found.iter().map(protocol_entry).collect();
+            match found.is_empty() {
+                true => LockWrite::settle(permits, &was, upto),
+                false => LockWrite::fill(permits, &was, (&found, upto), rules.filled, None),
             }
-            LockWrite::fill(
-                permits,
-                &was,
-                (&found, ticket(watermark)),
-                rules.filled,
-                None,
-            )
         }
         Request::Left { ticket: mine } => LockWrite::leave(permits, ticket(mine)),
         Request::Remove { last } => {
@@ -161,32 +153,22 @@ fn lock_write(
             was.expires_at = EXPIRY;
             LockWrite::remove_idle(permits, &was)
         }
-        Request::Resize { .. } => resize(request, permits)?,
+        Request::Resize(change) => resize(change, permits),
         _ => return place_write(item?, request, rules),
     })
 }
 
 /// The change of the number of permits, from what the operator saw.
-fn resize(request: &Request, permits: u64) -> Option<LockWrite> {
-    let Request::Resize {
-        to,
-        before,
-        resizes,
-        first,
-        holds,
-    } = *request
-    else {
-        return None;
-    };
+fn resize(change: Resize, permits: u64) -> LockWrite {
     let mut was = seen(0, 0);
     was.permits = permits;
-    was.resized = (resizes > 0).then_some(before.into());
-    was.resizes = resizes.into();
-    was.slots = first.into_iter().map(protocol_entry).collect();
-    if !holds {
+    was.resized = (change.resizes > 0).then_some(change.before.into());
+    was.resizes = change.resizes.into();
+    was.slots = change.first.into_iter().map(protocol_entry).collect();
+    if !change.holds {
         was.sharers = vec![nobody()];
     }
-    Some(LockWrite::resize(permits, &was, to.into()))
+    LockWrite::resize(permits, &was, change.to.into())
 }
 
 /// A write by a client that stands on the item, or about one. A client that is not there any more is named by a nonce that no place has, so
@@ -229,12 +211,12 @@ fn successor_write(item: Item, request: &Request, permits: u64) -> Option<LockWr
     };
     let at = |index: u8| At::Slot(index.into());
     Some(match *request {
-        Request::Admit {
+        Request::Admit(Admit {
             first,
             index,
             nonce,
             share,
-        } => {
+        }) => {
             let before = item.slots.iter().take(index.into()).skip(first.into());
             let mut successors: Vec<_> = before.map(protocol_entry).collect();
             successors.resize_with((index - first).into(), nobody);
@@ -388,22 +370,7 @@ fn protocol_nonce(nonce: Nonce) -> entry::Nonce {
 
 /// An entry of a nonce that no place has.
 fn nobody() -> entry::Entry {
-    entry::Entry {
-        nonce: entry::Nonce::new(u128::MAX),
-        owner: String::new(),
-        ticket: Ticket::default(),
-        tickets: 1,
-        permits: 1,
-        attributes: Attributes::default(),
-        id: None,
-        beat: 0,
-        lease: SPAN,
-        renewed_at: None,
-        since: None,
-        kept_until: None,
-        address: None,
-        unknown: entry::Unknown::default(),
-    }
+    blank::entry(entry::Nonce::new(u128::MAX), Ticket::default(), SPAN)
 }
 
 /// An entry that a late duplicate wrote says since when it is there.
@@ -478,14 +445,7 @@ fn lock_item(item: &Item, rules: &Rules) -> LockItem {
 }
 
 fn model_item(item: &LockItem) -> Item {
-    let few = |entries: &[entry::Entry]| {
-        let mut few = Few::default();
-        entries
-            .iter()
-            .filter_map(model_entry)
-            .for_each(|entry| few.push(entry));
-        few
-    };
+    let few = |entries: &[entry::Entry]| entries.iter().filter_map(model_entry).collect();
     Item {
         last: small(item.last.get()),
         watermark: small(item.watermark.get()),
