@@ -195,7 +195,7 @@ impl World {
             .server_clock_allowance(plan.allowance)
             .owner(format!("host-{id}-{made}"))
             .clock(clock.clone())
-            .random_source(RandomSource::seeded(self.random_source(id, made)));
+            .seeded(self.random_source(id, made));
         let builder =
             builder.testing(|it| it.outage_timeout = plan.outage_timeout.or(it.outage_timeout));
         let builder = match (post, self.plan.lie) {

@@ -17,7 +17,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, TimeToLiveSpecification};
 use fairlock::embedded::{Engine, Fault, Faults, Gate, Latency, Network, Request, When};
 use fairlock::{
     Clock, Error, FairLock, Holder, LockClient, LockClientBuilder, LockGuard, LockState,
-    LossReason, RandomSource, RecordWait,
+    LossReason, RecordWait,
 };
 use tokio::task::JoinHandle;
 

@@ -9,6 +9,7 @@ use fairlock::{
     MultiLockGuard, Participant, RecordWait, RunOutcome, Semaphore, Ticket, UpdateError,
     UpdateOutcome, Version, VersionedTable, VersionedTableBuilder, blocking,
 };
+use fairlock_testkit::invalid::is_invalid;
 use fairlock_testkit::lab::{SECOND, in_lab};
 
 fn shared<T: Send + Sync + 'static>() {}

@@ -78,9 +78,11 @@ fn a_process_of_a_single_turn_that_reads_first_leaves_a_date() {
             let lab = silent().await;
             // Where there is no item, the first enter makes none, and the second has a date.
             acquire(&dated(&lab)).await.release().await.unwrap();
-            let host = dated(&lab);
+            let host = lab.host_with(|builder| {
+                let builder = builder.fallback_date(lab.clock.clone());
+                builder.testing(|it| it.reads_first = reads_first)
+            });
             let lock = host.lock();
-            let lock = if reads_first { lock.read_first() } else { lock };
             std::mem::forget(lock.try_acquire().await.unwrap().unwrap());
             host.network.set_faults(cut_off());
             lab.wait(LEASE + ALLOWED + SECOND).await;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fairlock::embedded::{Engine, Fault, When};
-use fairlock::{IdleLocks, LockGuard, Participant, RecordWait};
+use fairlock::{LockGuard, Participant, RecordWait};
 use fairlock_testkit::lab::{Host, SECOND, acquire, cut_off};
 use tokio::time::{Instant, sleep};
 

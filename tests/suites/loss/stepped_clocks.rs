@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::Client;
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
 use fairlock::embedded::{BootTime, Engine, Network, WallClock};
-use fairlock::{Clock, IdleLocks, LockClient, LockClientBuilder, RandomSource, RecordWait};
+use fairlock::{Clock, LockClient, LockClientBuilder, RecordWait};
 use fairlock_testkit::lab::{EPOCH, Host, Lab, SECOND, acquire, cut_off, in_lab, waits};
 use fairlock_testkit::virtual_time;
 use tokio::time::Instant;

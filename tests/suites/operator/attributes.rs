@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use fairlock::{Error, FairLock, Invalid, LockState, Participant, RecordWait};
+use fairlock::{FairLock, LockState, Participant, RecordWait};
+use fairlock_testkit::invalid::is_invalid;
 use fairlock_testkit::lab::{Host, Lab, acquire, has_turn, in_lab, in_slots, waits};
 use futures::future::join_all;
 

@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, When};
@@ -88,7 +89,10 @@ fn a_release_after_the_break_tells_it_also_if_a_request_has_no_answer() {
             next.release().await.unwrap();
             // A later hold of the same client that ends otherwise is not taken for the broken one.
             let guard = acquire(&one).await;
-            ops.locks.give_up(&guard.place_id()).await.unwrap();
+            ops.locks
+                .give_up(&guard.place_id(), Duration::ZERO)
+                .await
+                .unwrap();
             let reason = guard.lost().await.reason;
             assert_eq!(reason, LossReason::Evicted { by: None });
         });

@@ -141,7 +141,6 @@ fn candidates_whose_work_gives_way_lead_by_turns_under_growing_tickets() {
 fn a_candidate_that_resigns_in_danger_stops_before_the_lock_is_lost() {
     elects(async |lab, news, [a, b]| {
         let first = news.observing(a.lock().candidate().resigns_in_danger(), "a");
-        let resigns = first.resignation();
         let dropped = Arc::new(Mutex::new(None));
         let noted = Arc::clone(&dropped);
         let first = first.lead(async |_: &LockGuard| -> ControlFlow<()> {
@@ -175,35 +174,6 @@ fn a_candidate_that_resigns_in_danger_stops_before_the_lock_is_lost() {
         assert_eq!(heard[0], "a in danger");
         assert!(heard[1].starts_with("a ended, "), "{heard:?}");
         assert!(heard[2..].contains(&"a began".to_owned()), "{heard:?}");
-    });
-}
-
-#[test]
-fn a_candidate_that_heeds_requests_gives_way_when_it_is_asked() {
-    elects(async |lab, news, [a, b]| {
-        let heeds = news.observing(a.lock().candidate().resigns_when_asked(), "a");
-        let not = news.candidate(&b, "b");
-        let second = async {
-            lab.settle().await;
-            not.lead(for_ever).await
-        };
-        let others = async {
-            lab.wait(5 * SECOND).await;
-            assert_eq!(news.heard(), ["a began"]);
-            assert_eq!(b.locks.ask_to_yield("a", "soon").await.unwrap(), 1);
-            lab.wait(30 * SECOND).await;
-            assert_eq!(news.heard(), ["a ended", "b began"]);
-            // The other candidate goes on.
-            assert_eq!(a.locks.ask_to_yield("a", "soon").await.unwrap(), 1);
-            lab.wait(30 * SECOND).await;
-            assert_eq!(news.heard(), [""; 0]);
-        };
-        tokio::select! {
-            biased;
-            led = heeds.lead(for_ever) => panic!("{led:?}"),
-            led = second => panic!("{led:?}"),
-            () = others => {}
-        }
     });
 }
 
@@ -275,7 +245,7 @@ fn who_resigns_makes_room_for_those_in_queue_and_stands_behind_them() {
         leading.spawn(candidate.lead(work));
         lab.settle().await;
         let waiting = waits(lab, &b).await;
-        resignation.resign();
+        resigns.notify_waiters();
         let guard = waiting.await.unwrap();
         lab.settle().await;
         guard.release().await.unwrap();
@@ -285,76 +255,6 @@ fn who_resigns_makes_room_for_those_in_queue_and_stands_behind_them() {
         resigns.notify_waiters();
         lab.settle().await;
         assert_eq!(news.heard(), ["a ended", "a began"]);
-    });
-}
-
-#[test]
-fn who_is_told_that_it_leads_may_resign_at_once() {
-    in_lab(async |lab, []| {
-        let (host, begun) = (lab.host(), Arc::new(Mutex::new(0)));
-        let candidate = host.lock().candidate();
-        let (resignation, count) = (candidate.resignation(), begun.clone());
-        let candidate = candidate.observed(move |news| {
-            if let LeadershipEvent::Began { .. } = news {
-                let mut begun = count.lock().unwrap();
-                *begun += 1;
-                if *begun == 1 {
-                    resignation.resign();
-                }
-            }
-        });
-        let (stop, stopped) = oneshot::channel();
-        let candidate = candidate.until(async { stopped.await.unwrap() });
-        let mut leading = JoinSet::new();
-        leading.spawn(candidate.lead(for_ever));
-        lab.settle().await;
-        assert_eq!(*begun.lock().unwrap(), 2);
-        stop.send(()).unwrap();
-        assert_eq!(leading.join_next().await.unwrap().unwrap().unwrap(), None);
-    });
-}
-
-#[test]
-fn a_resignation_between_the_grant_and_the_next_poll_ends_the_term_before_its_work_begins() {
-    elects(async |lab, news, [host, other]| {
-        let guard = acquire(&other).await;
-        let candidate = news.candidate(&host, "a");
-        let resignation = candidate.resignation();
-        let worked = Arc::new(Mutex::new(0));
-        let count = worked.clone();
-        let work = async move |_: &LockGuard| {
-            *count.lock().unwrap() += 1;
-            pending::<ControlFlow<()>>().await
-        };
-        let mut leading = pin!(candidate.lead(work));
-        assert!(poll!(&mut leading).is_pending());
-        lab.settle().await;
-        // While it waits, it cannot resign.
-        resignation.resign();
-        lab.settle().await;
-        guard.release().await.unwrap();
-        lab.settle().await;
-        // By now every client can see that it holds the lock.
-        let state = other.inspect().await;
-        assert_eq!(state.holder.unwrap().owner, "host-0");
-        resignation.resign();
-        let waiting = waits(lab, &other).await;
-        // Each of its steps needs another poll.
-        for _ in 0..3 {
-            assert!(poll!(&mut leading).is_pending());
-            lab.settle().await;
-        }
-        let next = waiting.await.unwrap();
-        assert_eq!(news.heard(), ["a began", "a ended"]);
-        assert_eq!(*worked.lock().unwrap(), 0);
-        // It joins the queue again, and the new term is not the one that it resigned from.
-        next.release().await.unwrap();
-        for _ in 0..3 {
-            assert!(poll!(&mut leading).is_pending());
-            lab.settle().await;
-        }
-        assert_eq!(news.heard(), ["a began"]);
-        assert_eq!(*worked.lock().unwrap(), 1);
     });
 }
 

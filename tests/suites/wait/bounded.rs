@@ -2,8 +2,9 @@
 #![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use fairlock::embedded::{Fault, Faults, Latency, When};
-use fairlock::{Error, Invalid, LockGuard, RecordWait};
+use fairlock::{Error, LockGuard, RecordWait};
 use fairlock_testkit::assert_is;
+use fairlock_testkit::invalid::is_invalid;
 use fairlock_testkit::lab::{
     Host, MS, SECOND, acquire, all_wait, cut_all, have_turns, in_lab, in_slots, waits,
 };

@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use fairlock::embedded::{Fault, When};
-use fairlock::{LockGuard, Ticket};
+use fairlock::{Error, LockGuard, Ticket};
 
-use super::rig::Rig;
+use super::rig::{MS, Rig, SECOND};
 use fairlock_testkit::lab::acquire;
 use fairlock_testkit::verbs::meets;
 

@@ -3,7 +3,7 @@
 use fairlock::embedded::Faults;
 use fairlock::{Error, LossReason};
 
-use super::rig::{Rig, SHORT, granted};
+use super::rig::{Rig, SECOND, SHORT, granted};
 use fairlock_testkit::lab::{Host, acquire, cut_off};
 
 /// A client that will die.

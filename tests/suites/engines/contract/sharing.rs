@@ -1,11 +1,11 @@
 //! Locks that several callers hold at one time: which callers share it, which are admitted, and what each leaves.
 #![expect(clippy::disallowed_methods, reason = "callers' tasks")]
 
-use fairlock::{LockGuard, RecordWait, Stage};
+use fairlock::{Error, ItemProblem, LockGuard, RecordWait, Stage};
 use futures::future::join_all;
 
 use super::rig::{Rig, Waiting, granted, is_held, until};
-use fairlock_testkit::lab::Host;
+use fairlock_testkit::lab::{Host, acquire};
 use fairlock_testkit::tamper::{Item, held_in_slot, successors};
 
 /// The permits of the lock in these scenarios.

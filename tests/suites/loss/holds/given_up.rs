@@ -91,7 +91,7 @@ fn whoever_lives_learns_that_its_place_was_given_up() {
     in_lab(async |lab, [one, two, other]| {
         let guard = acquire(&one).await;
         let waiting = waits_observed(lab, &two).await;
-        other.locks.give_up(&waiting).await.unwrap();
+        other.locks.give_up(&waiting, Duration::ZERO).await.unwrap();
         // The waiter has drawn another ticket, and has its turn by that one.
         lab.wait(2 * SECOND).await;
         let queue = other.inspect().await;
@@ -112,7 +112,11 @@ fn a_place_in_a_table_or_by_a_client_that_is_gone_is_told() {
         other.locks.give_up(&place, Duration::ZERO).await.unwrap();
         other.network.set_faults(cut_off());
         let started = Instant::now();
-        let unanswered = other.locks.give_up(&place).await.unwrap_err();
+        let unanswered = other
+            .locks
+            .give_up(&place, Duration::ZERO)
+            .await
+            .unwrap_err();
         assert_is!(unanswered, Error::Unavailable { .. });
         assert!(started.elapsed() < 30 * SECOND, "{:?}", started.elapsed());
     });

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use fairlock::embedded::{Fault, Faults, Network, When};
-use fairlock::{Error, LockClient, LossReason, RecordWait};
+use fairlock::{Error, LockClient, LossReason, RecordWait, Ticket};
 use fairlock_testkit::assert_is;
 use fairlock_testkit::effort::sized;
 use fairlock_testkit::lab::{

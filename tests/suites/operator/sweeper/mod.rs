@@ -8,7 +8,7 @@ use std::pin::pin;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Request};
-use fairlock::{Error, HeldLocks, IdleLocks, RecordWait};
+use fairlock::{Error, HeldLocks, RecordWait};
 use futures::StreamExt;
 use tokio::time::sleep;
 

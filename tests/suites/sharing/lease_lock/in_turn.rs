@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairlock::embedded::{Fault, When};
-use fairlock::{Error, Invalid, Lease, LeaseLock, RecordWait};
+use fairlock::{Error, Lease, LeaseLock, RecordWait};
 use futures::future::join;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::{ALLOWED, MINUTE, in_processes, is_at_rest, is_refused, named, process};
 use fairlock_testkit::assert_is;
+use fairlock_testkit::invalid::is_invalid;
 use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, holder_told, in_lab, waits};
 
 /// A call that waits in a task of its own.

@@ -1,7 +1,7 @@
 //! A request for a lease that arrives after its call was told that it did not get the lock.
 
+use fairlock::Lease;
 use fairlock::embedded::{Fault, When};
-use fairlock::{IdleLocks, Lease};
 use futures::future::join;
 
 use super::{ALLOWED, MINUTE, in_processes, is_refused, named, process};

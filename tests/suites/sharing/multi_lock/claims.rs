@@ -4,6 +4,7 @@ use fairlock::{Error, LockClaim, MultiLock, RecordWait};
 
 use super::{acquire, waits};
 use fairlock_testkit::assert_is;
+use fairlock_testkit::invalid::is_invalid;
 use fairlock_testkit::lab::{Host, Lab, SECOND, in_lab};
 use fairlock_testkit::virtual_time;
 

@@ -14,11 +14,10 @@ use std::time::Duration;
 
 use dinner::{Manners, Plan, bad_weather, dine, fair_weather};
 use fairlock::embedded::{Faults, Latency};
-use fairlock::{
-    Closed, Error, HeldLocks, Invalid, LockGuard, MultiLock, MultiLockGuard, RecordWait,
-};
+use fairlock::{Closed, Error, HeldLocks, LockGuard, MultiLock, MultiLockGuard, RecordWait};
 use fairlock_testkit::assert_is;
 use fairlock_testkit::effort::sized;
+use fairlock_testkit::invalid::is_invalid;
 use fairlock_testkit::lab::{Host, Lab, SECOND, away, in_lab};
 use fairlock_testkit::virtual_time;
 use fastrand::Rng;

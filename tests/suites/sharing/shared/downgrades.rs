@@ -4,6 +4,7 @@ use fairlock::Error;
 use fairlock::embedded::{Fault, When};
 
 use fairlock_testkit::assert_is;
+use fairlock_testkit::invalid::is_invalid;
 use fairlock_testkit::lab::{Host, SECOND, acquire, cut_off, in_lab, waits};
 
 #[test]

@@ -6,6 +6,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::{requests_of, takes, waits_for};
+use fairlock_testkit::invalid::is_invalid;
 use fairlock_testkit::lab::{Host, Lab, SECOND, has_turn, in_lab};
 
 /// How many permits the table shows as held, by each holder.

@@ -4,11 +4,12 @@ use std::future::pending;
 use std::sync::{Arc, Mutex};
 
 use fairlock::embedded::{Faults, Latency};
-use fairlock::{Error, Invalid, Lease, LockGuard, RecordWait};
+use fairlock::{Error, Lease, LockGuard, RecordWait};
 use futures::future::join_all;
 
 use super::{shares, waits_for};
 use fairlock_testkit::assert_is;
+use fairlock_testkit::invalid::is_invalid;
 use fairlock_testkit::lab::{Host, SECOND, cut_off, in_lab, waits_to_share};
 
 #[test]

@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::INFINITE;
 use super::batch::{BatchQueue, Place, granted, holds_at};
+use fairlock_testkit::invalid::is_invalid;
 use fairlock_testkit::lab::{Host, Lab, SECOND};
 use fairlock_testkit::virtual_time;
 

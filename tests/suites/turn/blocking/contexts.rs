@@ -5,7 +5,8 @@ use std::task::{Context, Poll, Waker};
 
 use fairlock::blocking::{FairLock, LockClient, LockGuard};
 use fairlock::embedded::When;
-use fairlock::{Error, HeldLocks, Invalid, RecordWait};
+use fairlock::{Error, HeldLocks, RecordWait};
+use fairlock_testkit::invalid::is_invalid;
 use fairlock_testkit::verbs::held;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{LocalSet, block_in_place, coop, spawn_blocking};
@@ -22,11 +23,11 @@ fn runtimes() -> [Runtime; 2] {
 
 /// Whether a call was refused, with words that say what to do.
 fn is_refused<T>(called: Result<T, Error>) -> bool {
-    let refused = called.err();
-    let told = refused.as_ref().map_or(String::new(), Error::to_string);
-    matches!(refused, Some(Error::Invalid(Invalid::BlockingInAsync)))
-        && told.contains("await")
-        && told.contains("spawn_blocking")
+    let refused = |error: Error| {
+        let told = ["a blocking call stops the tasks", "await", "spawn_blocking"];
+        told.iter().all(|words| is_invalid(&error, words))
+    };
+    called.is_err_and(refused)
 }
 
 /// What each blocking call of the module returns here: whether it is refused.

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use fairlock::blocking::LockClient;
 use fairlock::embedded::Engine;
-use fairlock::{Error, Invalid, RecordWait};
+use fairlock::{Error, RecordWait};
 use fairlock_testkit::assert_is;
+use fairlock_testkit::invalid::is_invalid;
 use fairlock_testkit::{blocking, real_time};
 
 use super::{LONG, lock, on_table};

@@ -109,7 +109,7 @@ fn a_gap_without_a_date_is_dated_by_a_caller_or_by_a_sweep() {
             draw.send().await.unwrap();
             if sweeps {
                 let lock = host.lock();
-                assert!(lock.sweep().await.unwrap().is_nothing());
+                assert_eq!(lock.sweep().await.unwrap(), SweepReport::default());
                 lab.wait(60 * SECOND).await;
                 assert_eq!(lock.sweep().await.unwrap().gaps, 1);
                 assert!(host.try_acquire().await.is_some());

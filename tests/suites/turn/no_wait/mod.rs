@@ -9,7 +9,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, When};
-use fairlock::{Error, LockGuard, RecordWait, Stage};
+use fairlock::{Error, LockClientBuilder, LockGuard, RecordWait, Stage};
 use fairlock_testkit::assert_is;
 use fairlock_testkit::lab::{
     EPOCH, Host, Lab, MS, SECOND, acquire, acquires, cut_all, cut_off, in_lab, in_slots, silent,
@@ -164,13 +164,18 @@ fn one_who_has_just_drawn_and_not_joined_yet_keeps_the_turn() {
     }
 }
 
+/// As the command does, each of whose processes asks once.
+fn reads_first(builder: LockClientBuilder) -> LockClientBuilder {
+    builder.testing(|it| it.reads_first = true)
+}
+
 #[test]
 fn a_process_that_read_first_and_died_right_after_keeps_nobody_out() {
     for (years, requests) in [(0, 2), (3, 3)] {
         in_lab(async |lab, []| {
             let wall = years * 365 * 24 * 3600 * SECOND;
-            let dead = lab.host_with(|builder| builder.clock(lab.clock.clone().ahead(wall)));
-            let lock = dead.lock().read_first();
+            let dead = lab.host_with(|it| reads_first(it).clock(lab.clock.clone().ahead(wall)));
+            let lock = dead.lock();
             let guard = lock.try_acquire().await.unwrap().unwrap();
             assert_eq!(dead.network.counts().requests(), requests);
             dead.network.set_faults(cut_off());
@@ -184,8 +189,10 @@ fn a_process_that_read_first_and_died_right_after_keeps_nobody_out() {
 /// One read more, for all locks together: after it the client knows the time.
 #[test]
 fn a_process_that_takes_permits_or_several_locks_may_read_first_too() {
-    in_lab(async |lab, holders: [Host; 3]| {
-        let permits = holders[0].locks.semaphore("s", 3).unwrap().read_first();
+    in_lab(async |lab, []| {
+        let reader = || lab.host_with(reads_first);
+        let holders = [reader(), reader(), lab.host()];
+        let permits = holders[0].locks.semaphore("s", 3).unwrap();
         let permit = permits.try_acquire_many(2).await.unwrap().unwrap();
         let locks = holders[1].locks.multi_lock(["a", "b"]).unwrap();
         let several = locks.try_acquire().await.unwrap().unwrap();
@@ -223,8 +230,9 @@ fn a_process_that_takes_permits_or_several_locks_may_read_first_too() {
 
 #[test]
 fn a_process_reads_first_only_until_it_knows_the_time_and_no_longer_than_its_call_has() {
-    in_lab(async |lab, [host]| {
-        let lock = host.lock().read_first();
+    in_lab(async |lab, []| {
+        let lock = lab.host_with(reads_first);
+        let (host, lock) = (&lock, lock.lock());
         lock.try_acquire()
             .await
             .unwrap()
@@ -241,9 +249,9 @@ fn a_process_reads_first_only_until_it_knows_the_time_and_no_longer_than_its_cal
             .await
             .unwrap();
         assert_eq!(host.network.counts().requests() - before, 2);
-        let nowhere = lab.host();
+        let nowhere = lab.host_with(reads_first);
         nowhere.network.set_faults(silent());
-        let lock = nowhere.lock().read_first();
+        let lock = nowhere.lock();
         for (wait, most) in [
             (RecordWait::NoWait, (1 + 5) * REQUEST),
             (RecordWait::Timeout(SECOND), SECOND + REQUEST),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, Faults, Network, When};
-use fairlock::{LockClient, Notifier, RandomSource, RecordWait};
+use fairlock::{LockClient, Notifier, RecordWait};
 use fairlock_protocol::notification::Kind;
 use fairlock_testkit::datagram_network::{Post, PostBox, PostFaults};
 use fairlock_testkit::effort::{sampled, sized};
