@@ -1,5 +1,4 @@
 //! Credentials that take long, fail, expire or are wrong: what they cost callers and holders, by a provider that a test scripts.
-#![expect(clippy::disallowed_methods, reason = "callers' tasks")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,8 +14,8 @@ use fairlock::{Change, Clock, Error, LockClient, LockClientBuilder, RecordWait, 
 use tokio::time::{Instant, sleep};
 
 use fairlock_testkit::keyed_tables::create_table;
-use fairlock_testkit::lab::{EPOCH, Host, Lab};
-use fairlock_testkit::{real_time, virtual_time};
+use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, in_lab};
+use fairlock_testkit::real_time;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -118,11 +117,10 @@ fn failures() -> [fn() -> CredentialsError; 4] {
 #[test]
 fn credentials_that_take_longer_than_an_attempt_come_with_one_load_for_all_who_wait() {
     for takes in [3, 9, 25].map(|span| SECOND * span) {
-        virtual_time(async {
-            let lab = Lab::new().await;
+        in_lab(async |lab, []| {
             let provider = Scripted::new(move |_, _| Load::Gives(takes, None));
             // Loading is no outage: it may take longer than callers put up with one.
-            let host = host(&lab, &provider, |it| {
+            let host = host(lab, &provider, |it| {
                 it.testing(|it| it.outage_timeout = Some(SECOND))
             });
             let started = Instant::now();
@@ -145,11 +143,10 @@ fn credentials_that_take_longer_than_an_attempt_come_with_one_load_for_all_who_w
 
 #[test]
 fn who_does_not_wait_is_refused_in_its_time_and_the_load_goes_on_for_the_next_call() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let provider = Scripted::new(|_, _| Load::Gives(20 * SECOND, None));
-        let host = host(&lab, &provider, |it| it);
-        let lock = host.locks.fair_lock("a").unwrap();
+        let host = host(lab, &provider, |it| it);
+        let lock = host.lock();
         let started = Instant::now();
         for _ in 0..2 {
             let refused = lock.acquire(RecordWait::NoWait).await.unwrap_err();
@@ -170,14 +167,13 @@ fn who_does_not_wait_is_refused_in_its_time_and_the_load_goes_on_for_the_next_ca
 #[test]
 fn a_provider_that_fails_at_first_is_asked_again_until_it_has_some() {
     for failure in failures() {
-        virtual_time(async {
-            let lab = Lab::new().await;
+        in_lab(async |lab, []| {
             let provider = Scripted::new(move |_, since| match since < 8 * SECOND {
                 true => Load::Fails(failure),
                 false => Load::Gives(Duration::ZERO, None),
             });
-            let host = host(&lab, &provider, |it| it);
-            let lock = host.locks.fair_lock("a").unwrap();
+            let host = host(lab, &provider, |it| it);
+            let lock = host.lock();
             let started = Instant::now();
             let guard = lock
                 .acquire(RecordWait::Timeout(30 * SECOND))
@@ -194,14 +190,13 @@ fn a_provider_that_fails_at_first_is_asked_again_until_it_has_some() {
 #[test]
 fn a_load_that_hangs_or_panics_is_given_up_and_begun_again() {
     for (first, at) in [(Load::Hangs, 30), (Load::Panics, 0)] {
-        virtual_time(async {
-            let lab = Lab::new().await;
+        in_lab(async |lab, []| {
             let provider = Scripted::new(move |number, _| match number {
                 0 => first,
                 _ => Load::Gives(Duration::ZERO, None),
             });
-            let host = host(&lab, &provider, |it| it);
-            let lock = host.locks.fair_lock("a").unwrap();
+            let host = host(lab, &provider, |it| it);
+            let lock = host.lock();
             let started = Instant::now();
             // The panic is that of the background task that asked.
             let guard = lock.acquire(RecordWait::Timeout(60 * SECOND)).await;
@@ -223,13 +218,11 @@ fn a_load_that_hangs_or_panics_is_given_up_and_begun_again() {
 #[test]
 fn credentials_that_expire_are_renewed_while_they_are_valid_and_no_hold_is_lost() {
     for (takes, life) in [(0, 20), (2, 20), (9, 30), (20, 60), (29, 900), (29, 3600)] {
-        virtual_time(async {
-            let lab = Lab::new().await;
+        in_lab(async |lab, []| {
             let (takes, life) = (SECOND * takes, SECOND * life);
             let provider = Scripted::new(move |_, _| Load::Gives(takes, Some(life)));
-            let host = host(&lab, &provider, |it| it.lease_duration(3 * SECOND));
-            let lock = host.locks.fair_lock("a").unwrap();
-            let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
+            let host = host(lab, &provider, |it| it.lease_duration(3 * SECOND));
+            let guard = acquire(&host).await;
             let spans = 1200 / u32::try_from(life.as_secs()).unwrap() + 1;
             lab.wait(1200 * SECOND).await;
             assert!(guard.is_held(), "{takes:?}, {life:?}");
@@ -243,8 +236,7 @@ fn credentials_that_expire_are_renewed_while_they_are_valid_and_no_hold_is_lost(
 /// A refresh that fails for a while is no loss either, as long as what is there is valid.
 #[test]
 fn a_renewal_of_credentials_that_fails_for_minutes_is_repeated_while_the_old_ones_serve() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let provider = Scripted::new(|number, since| {
             let fails = since > 600 * SECOND && since < 850 * SECOND && number > 0;
             match fails {
@@ -252,9 +244,8 @@ fn a_renewal_of_credentials_that_fails_for_minutes_is_repeated_while_the_old_one
                 false => Load::Gives(Duration::ZERO, Some(900 * SECOND)),
             }
         });
-        let host = host(&lab, &provider, |it| it.lease_duration(3 * SECOND));
-        let lock = host.locks.fair_lock("a").unwrap();
-        let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
+        let host = host(lab, &provider, |it| it.lease_duration(3 * SECOND));
+        let guard = acquire(&host).await;
         lab.wait(1500 * SECOND).await;
         assert!(guard.is_held());
         guard.release().await.unwrap();
@@ -266,13 +257,11 @@ fn a_renewal_of_credentials_that_fails_for_minutes_is_repeated_while_the_old_one
 #[test]
 fn a_host_whose_clock_is_hours_off_uses_what_its_provider_gives() {
     for (ahead, life) in [(3 * 3600, 3600), (0, 3600)] {
-        virtual_time(async {
-            let lab = Lab::new().await;
+        in_lab(async |lab, []| {
             let provider = Scripted::new(move |_, _| Load::Gives(3 * SECOND, Some(life * SECOND)));
             let clock: Clock = lab.clock.clone().ahead(SECOND * ahead);
-            let host = host(&lab, &provider, |it| it.clock(clock));
-            let lock = host.locks.fair_lock("a").unwrap();
-            let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
+            let host = host(lab, &provider, |it| it.clock(clock));
+            let guard = acquire(&host).await;
             lab.wait(60 * SECOND).await;
             assert!(guard.is_held());
             guard.release().await.unwrap();
@@ -288,18 +277,17 @@ fn credentials_that_dynamodb_rejects_are_loaded_again_until_it_takes_them() {
         "ExpiredTokenException",
         "InvalidSignatureException",
     ] {
-        virtual_time(async {
-            let lab = Lab::new().await;
+        in_lab(async |lab, []| {
             // Corrected after a minute.
             let provider = Scripted::new(|_, _| Load::Gives(SECOND, None));
             let right = Arc::new(AtomicUsize::new(usize::MAX));
             let (asked, wrong) = (Arc::clone(&provider.asked), Arc::clone(&right));
-            let host = host(&lab, &provider, |it| it);
+            let host = host(lab, &provider, |it| it);
             let _ = host.network.clone().script(move |_| {
                 let is_right = asked.load(Ordering::SeqCst) > wrong.load(Ordering::SeqCst);
                 (!is_right).then_some(Fault::Refuse(code))
             });
-            let lock = host.locks.fair_lock("a").unwrap();
+            let lock = host.lock();
             let asks = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
             lab.wait(60 * SECOND).await;
             assert!(!asks.is_finished());
@@ -319,8 +307,7 @@ fn credentials_that_dynamodb_rejects_are_loaded_again_until_it_takes_them() {
 
 #[test]
 fn a_versioned_table_waits_for_its_credentials_too() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         create_table(
             &lab.engine.client(),
             "accounts",
@@ -353,11 +340,11 @@ fn a_load_outlives_the_runtime_of_the_call_that_began_it() {
     });
     let short = tokio::runtime::Builder::new_current_thread();
     let short = { short }.enable_all().build().unwrap();
-    let refused = short.block_on(host.locks.fair_lock("a").unwrap().inspect());
+    let refused = short.block_on(host.lock().inspect());
     drop(short);
     assert!(refused.is_err() || provider.asked() == 1);
     real_time(async {
-        let lock = host.locks.fair_lock("a").unwrap();
+        let lock = host.lock();
         let guard = lock
             .acquire(RecordWait::Timeout(60 * SECOND))
             .await

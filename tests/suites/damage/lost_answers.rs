@@ -7,7 +7,7 @@ use std::time::Duration;
 use fairlock::embedded::{Fault, Gate, When};
 use fairlock::{Clock, RecordWait};
 use fairlock_testkit::ambiguous_endings::applied_unseen;
-use fairlock_testkit::lab::{EPOCH, Lab, acquire, waits};
+use fairlock_testkit::lab::{EPOCH, Lab, acquire, in_lab, waits};
 use fairlock_testkit::verbs::{meets, verb};
 use fairlock_testkit::virtual_time;
 use tokio::time::Instant;
@@ -17,9 +17,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn an_enter_that_was_applied_unseen_is_recognised_and_costs_no_lease() {
     for fault in applied_unseen() {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let host = lab.host();
+        in_lab(async |lab, [host]| {
             let met = meets(&host.network, "enter", 1, fault);
             let started = Instant::now();
             let guard = acquire(&host).await;
@@ -36,8 +34,7 @@ fn an_enter_that_was_applied_unseen_is_recognised_and_costs_no_lease() {
 #[test]
 fn an_enter_that_was_applied_unseen_to_an_item_that_was_then_deleted_is_made_again() {
     for fault in applied_unseen() {
-        virtual_time(async {
-            let lab = Lab::new().await;
+        in_lab(async |lab, []| {
             lab.switch_ttl_on().await;
             let before = acquire(&lab.host()).await;
             let ticket = before.ticket();
@@ -47,7 +44,7 @@ fn an_enter_that_was_applied_unseen_to_an_item_that_was_then_deleted_is_made_aga
             let host = lab.host_with(|builder| builder.clock(Clock::of_tokio(EPOCH)));
             let late = fault.and(Fault::Delay(When::After, 3 * SECOND));
             let met = meets(&host.network, "enter known", 1, late);
-            let waiting = waits(&lab, &host).await;
+            let waiting = waits(lab, &host).await;
             assert_eq!(met.load(Ordering::SeqCst), 1);
             assert_eq!(lab.engine.expire().await.unwrap(), 1, "the lock item");
             let guard = waiting.await.unwrap();
@@ -66,15 +63,13 @@ fn a_join_or_a_fill_that_was_applied_unseen_keeps_its_place() {
         .into_iter()
         .flat_map(|verb| applied_unseen().map(|fault| (verb, fault)))
     {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let holder = lab.host();
+        in_lab(async |lab, [holder]| {
             let single = |lab: &Lab| lab.host_with(|builder| builder.successor_slots(1));
-            let (first, second) = (single(&lab), single(&lab));
+            let (first, second) = (single(lab), single(lab));
             let guard = acquire(&holder).await;
-            let successor = waits(&lab, &first).await;
+            let successor = waits(lab, &first).await;
             let met = meets(&second.network, verb, 1, fault);
-            let queued = waits(&lab, &second).await;
+            let queued = waits(lab, &second).await;
             lab.wait(3 * SECOND).await;
             let ticket = guard.ticket();
             guard.release().await.unwrap();
@@ -93,9 +88,7 @@ fn a_join_or_a_fill_that_was_applied_unseen_keeps_its_place() {
 #[test]
 fn a_renewal_that_was_applied_unseen_does_not_lose_a_healthy_lock() {
     for fault in applied_unseen() {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let host = lab.host();
+        in_lab(async |lab, [host]| {
             let guard = acquire(&host).await;
             let met = meets(&host.network, "renew hold", 3, fault);
             lab.wait(120 * SECOND).await;
@@ -108,13 +101,8 @@ fn a_renewal_that_was_applied_unseen_does_not_lose_a_healthy_lock() {
 
 /// In a queue that never empties, nothing lowers the join timeout that stands on the item.
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "callers' tasks, not the client's"
-)]
 fn a_lost_draw_costs_no_join_timeout_of_a_client_that_has_gone() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let works = |host: fairlock_testkit::lab::Host, turns: usize| {
             tokio::spawn(async move {
                 for _ in 0..turns {
@@ -146,10 +134,6 @@ fn a_lost_draw_costs_no_join_timeout_of_a_client_that_has_gone() {
 }
 
 /// How long a batch of `callers` callers waits for its first turn when the answer to its draw is lost.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "callers' tasks, not the client's"
-)]
 async fn first_turn_after_a_lost_draw(callers: usize) -> Duration {
     let lab = Lab::new().await;
     let hosts = lab.hosts_with_slots(3, 1);
@@ -165,7 +149,7 @@ async fn first_turn_after_a_lost_draw(callers: usize) -> Duration {
     });
     let started = Instant::now();
     let call = |_| {
-        let lock = hosts[2].locks.fair_lock("a").unwrap();
+        let lock = hosts[2].lock();
         tokio::spawn(async move {
             let turn = lock.acquire(RecordWait::Infinite).await.unwrap();
             let waited = started.elapsed();
@@ -202,12 +186,10 @@ fn a_lost_draw_costs_one_grace_however_many_tickets_it_was_for() {
 
 #[test]
 fn an_enter_that_arrives_after_its_caller_gave_up_is_given_up_as_soon_as_it_is_seen() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let late = Fault::Hang(When::Before).and(Fault::Duplicate { after: 20 * SECOND });
         meets(&host.network, "enter", 100, late);
-        let lock = host.locks.fair_lock("a").unwrap();
+        let lock = host.lock();
         let refused = lock.acquire(RecordWait::Timeout(3 * SECOND)).await;
         assert!(refused.is_err());
         meets(&host.network, "enter", 0, Fault::Throttle);
@@ -221,9 +203,7 @@ fn an_enter_that_arrives_after_its_caller_gave_up_is_given_up_as_soon_as_it_is_s
 
 #[test]
 fn each_slot_that_is_given_after_its_caller_gave_up_is_given_up_as_soon_as_it_is_seen() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (lab.host(), lab.host());
+    in_lab(async |lab, [a, b]| {
         let guard = acquire(&a).await;
         let entered = AtomicUsize::new(0);
         let _ = b.network.clone().script(move |request| {
@@ -236,7 +216,7 @@ fn each_slot_that_is_given_after_its_caller_gave_up_is_given_up_as_soon_as_it_is
                 _ => hangs,
             })
         });
-        let lock = b.locks.fair_lock("a").unwrap();
+        let lock = b.lock();
         let refused = lock.acquire(RecordWait::Timeout(6 * SECOND)).await;
         assert!(refused.is_err());
         // Two copies of one request arrive, at least ten seconds apart, and take a slot for no caller.
@@ -257,9 +237,7 @@ fn each_slot_that_is_given_after_its_caller_gave_up_is_given_up_as_soon_as_it_is
 /// No earlier request was applied, so this slot is valid.
 #[test]
 fn a_slot_that_was_asked_for_through_an_outage_is_not_given_up_for_it() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b, c) = (lab.host(), lab.host(), lab.host());
+    in_lab(async |lab, [a, b, c]| {
         let guard = acquire(&a).await;
         let (began, left) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
         let leaves = left.clone();
@@ -276,9 +254,9 @@ fn a_slot_that_was_asked_for_through_an_outage_is_not_given_up_for_it() {
                 }
                 _ => None,
             });
-        let first = waits(&lab, &b).await;
+        let first = waits(lab, &b).await;
         lab.wait(60 * SECOND).await;
-        let second = waits(&lab, &c).await;
+        let second = waits(lab, &c).await;
         guard.release().await.unwrap();
         let guard = first.await.unwrap();
         assert!(!second.is_finished());
@@ -291,13 +269,8 @@ fn a_slot_that_was_asked_for_through_an_outage_is_not_given_up_for_it() {
 /// The answer to the first call comes after a whole lease, so its slot is given up. Another call of the same client stands behind it, and
 /// learns of that from the table alone.
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "callers' tasks, not the client's"
-)]
 fn a_successor_of_the_same_client_has_no_lock_by_what_no_answer_has_shown() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let host =
             lab.host_with(|builder| builder.testing(|it| it.outage_timeout = Some(120 * SECOND)));
         let (started, asked) = (Instant::now(), AtomicUsize::new(0));
@@ -314,10 +287,10 @@ fn a_successor_of_the_same_client_has_no_lock_by_what_no_answer_has_shown() {
                 _ => None,
             }
         });
-        let first = waits(&lab, &host).await;
+        let first = waits(lab, &host).await;
         // Late enough that it can observe the first for longer than its lease lasts.
         lab.wait(9 * SECOND).await;
-        let successor = host.locks.fair_lock("a").unwrap();
+        let successor = host.lock();
         let successor = successor.attributes([("of", "its own")]);
         let successor =
             tokio::spawn(async move { successor.acquire(RecordWait::Infinite).await.unwrap() });

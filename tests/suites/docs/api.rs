@@ -19,40 +19,16 @@ fn sent<T: Send + 'static>(value: T) -> T {
 
 #[test]
 fn everything_can_be_shared_between_threads() {
-    shared::<LockClient>();
-    shared::<LockClientBuilder>();
-    shared::<FairLock>();
-    shared::<Semaphore>();
-    shared::<LeaseLock>();
-    shared::<Lease>();
-    shared::<LockGuard>();
-    shared::<Error>();
-    shared::<HoldEvent>();
-    shared::<LockState>();
-    shared::<Participant>();
-    shared::<LockData>();
-    shared::<Ticket>();
-    shared::<Clock>();
-    shared::<Fence>();
-    shared::<VersionedTable>();
-    shared::<VersionedTableBuilder>();
-    shared::<Change>();
-    shared::<UpdateOutcome>();
-    shared::<Version>();
-    shared::<UpdateError<Error>>();
-    shared::<RunOutcome<Ticket>>();
-    shared::<MultiLock>();
-    shared::<MultiLockGuard>();
-    shared::<LockLost>();
-    shared::<Closed>();
-    shared::<LeadershipEvent>();
-    shared::<blocking::LockClient>();
-    shared::<blocking::FairLock>();
-    shared::<blocking::Semaphore>();
-    shared::<blocking::LockGuard>();
-    shared::<blocking::MultiLock>();
-    shared::<blocking::MultiLockGuard>();
-    shared::<blocking::LeaseLock>();
+    shared::<(LockClient, LockClientBuilder, FairLock, Semaphore)>();
+    shared::<(LeaseLock, Lease, LockGuard, Error, HoldEvent, LockState)>();
+    shared::<(Participant, LockData, Ticket, Clock, Fence)>();
+    shared::<(VersionedTable, VersionedTableBuilder, Change)>();
+    shared::<(UpdateOutcome, Version, UpdateError<Error>)>();
+    shared::<(RunOutcome<Ticket>, MultiLock, MultiLockGuard, LockLost)>();
+    shared::<(Closed, LeadershipEvent, blocking::LockClient)>();
+    shared::<(blocking::FairLock, blocking::Semaphore)>();
+    shared::<(blocking::LockGuard, blocking::MultiLock)>();
+    shared::<(blocking::MultiLockGuard, blocking::LeaseLock)>();
 }
 
 /// Never called: the test is that it compiles.
@@ -253,11 +229,9 @@ fn a_reporter_tells_no_cause_twice() {
 
 #[test]
 fn a_span_is_a_wait_and_none_at_all_is_not_to_wait() {
-    assert_eq!(RecordWait::from(SECOND), RecordWait::Timeout(SECOND));
-    assert_eq!(
-        RecordWait::from(Duration::MAX),
-        RecordWait::Timeout(Duration::MAX)
-    );
+    for span in [SECOND, Duration::MAX] {
+        assert_eq!(RecordWait::from(span), RecordWait::Timeout(span));
+    }
     assert_eq!(RecordWait::from(Duration::ZERO), RecordWait::NoWait);
 }
 

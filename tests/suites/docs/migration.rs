@@ -1,5 +1,4 @@
 //! The cut-over of docs/migration.md, name by name: while both fleets run, no client of the old one works beside the new one.
-#![expect(clippy::disallowed_methods, reason = "workers' tasks")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,8 +8,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::RecordWait;
 use fairlock_testkit::keyed_tables::{OF_LOCKS, create_table};
-use fairlock_testkit::lab::{Host, Lab, SECOND};
-use fairlock_testkit::virtual_time;
+use fairlock_testkit::lab::{Host, Lab, SECOND, in_lab};
 use tokio::time::{Instant, sleep};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -27,20 +25,12 @@ struct Old {
 }
 
 impl Old {
-    fn new(lab: &Lab, worker: usize) -> Self {
+    fn new(lab: &Lab, worker: usize, retry: Duration) -> Self {
         Old {
             table: lab.engine.client(),
             worker,
-            retry: 5 * SECOND,
+            retry,
             acquired: 0,
-        }
-    }
-
-    /// Retries more often than workers do: there is no queue, so it would wait for long otherwise.
-    fn gate(lab: &Lab) -> Self {
-        Old {
-            retry: SECOND / 10,
-            ..Old::new(lab, 200)
         }
     }
 
@@ -48,20 +38,16 @@ impl Old {
     async fn acquire(&mut self, lease: Duration) -> String {
         self.acquired += 1;
         let version = format!("{}-{}", self.worker, self.acquired);
-        let mut seen: Option<(String, Instant)> = None;
+        let mut seen = (None, Instant::now());
         loop {
-            match self.found().await {
-                None if self.put(&version, lease, None).await => return version,
-                None => {}
-                Some((found, lives)) => match &seen {
-                    Some((before, since)) if *before == found => {
-                        if since.elapsed() > lives && self.put(&version, lease, Some(&found)).await
-                        {
-                            return version;
-                        }
-                    }
-                    _ => seen = Some((found, Instant::now())),
-                },
+            let found = self.found().await;
+            let (before, lives) = found.unzip();
+            if seen.0 != before {
+                seen = (before, Instant::now());
+            }
+            let is_over = lives.is_none_or(|lives| seen.1.elapsed() > lives);
+            if is_over && self.put(&version, lease, seen.0.as_deref()).await {
+                return version;
             }
             sleep(self.retry).await;
         }
@@ -69,13 +55,9 @@ impl Old {
 
     /// The version of the item that is there, and its lease.
     async fn found(&self) -> Option<(String, Duration)> {
-        let get = self
-            .table
-            .get_item()
-            .table_name("old")
-            .consistent_read(true);
+        let get = self.table.get_item().table_name("old");
         let get = get.key("pk", text("a")).key("sk", text("-"));
-        let item = get.send().await.unwrap().item?;
+        let item = get.consistent_read(true).send().await.unwrap().item?;
         let lease = item["lease_duration"].as_n().unwrap().parse().unwrap();
         let version = item["version"].as_s().unwrap().clone();
         Some((version, Duration::from_secs(lease)))
@@ -131,7 +113,7 @@ impl Work {
 }
 
 fn works_the_old_way(lab: &Lab, worker: usize, work: &Arc<Work>) {
-    let (mut locks, work) = (Old::new(lab, worker), Arc::clone(work));
+    let (mut locks, work) = (Old::new(lab, worker, 5 * SECOND), Arc::clone(work));
     tokio::spawn(async move {
         loop {
             let version = locks.acquire(LEASE).await;
@@ -156,7 +138,7 @@ fn works_the_new_way(host: &Host, work: &Arc<Work>) {
 /// An old fleet at work, after one client died while it held the lock.
 async fn old_fleet(lab: &Lab, work: &Arc<Work>) {
     create_table(&lab.engine.client(), "old", &OF_LOCKS).await;
-    Old::new(lab, 100).acquire(LEASE).await;
+    Old::new(lab, 100, SECOND).acquire(LEASE).await;
     (0..3).for_each(|worker| works_the_old_way(lab, worker, work));
     lab.wait(200 * SECOND).await;
 }
@@ -174,16 +156,25 @@ async fn new_fleet(lab: &Lab, work: &Arc<Work>) {
     assert!(hosts.iter().all(|host| host.network.counts().writes() > 0));
 }
 
+/// Plays the cut-over with a gate that is held for this long, if there is one. Returns the work, and what the old fleet had done before.
+async fn cut_over(lab: &Lab, gate: Option<Duration>) -> (Arc<Work>, usize) {
+    let work = Arc::default();
+    old_fleet(lab, &work).await;
+    if let Some(lease) = gate {
+        // It retries more often than workers do: there is no queue, so it would wait for long otherwise.
+        Old::new(lab, 200, SECOND / 10).acquire(lease).await;
+    }
+    let before = work.old.load(Ordering::SeqCst);
+    lab.wait(LEASE).await;
+    new_fleet(lab, &work).await;
+    (work, before)
+}
+
 #[test]
 fn a_gate_held_by_the_old_client_for_good_keeps_the_old_fleet_out_while_the_new_one_works() {
-    virtual_time(async {
-        let (lab, work) = (Lab::new().await, Arc::new(Work::default()));
-        old_fleet(&lab, &work).await;
-        Old::gate(&lab).acquire(10 * DAY).await;
-        let before = work.old.load(Ordering::SeqCst);
+    in_lab(async |lab, []| {
+        let (work, before) = cut_over(lab, Some(10 * DAY)).await;
         assert!(before > 5, "{before}");
-        lab.wait(LEASE).await;
-        new_fleet(&lab, &work).await;
         assert_eq!(work.old.load(Ordering::SeqCst), before);
         assert!(work.new.load(Ordering::SeqCst) > 30);
         assert_eq!(work.overlaps.load(Ordering::SeqCst), 0);
@@ -193,14 +184,8 @@ fn a_gate_held_by_the_old_client_for_good_keeps_the_old_fleet_out_while_the_new_
 #[test]
 fn without_the_gate_or_with_a_short_one_both_fleets_work_at_once() {
     for gate in [None, Some(LEASE)] {
-        virtual_time(async {
-            let (lab, work) = (Lab::new().await, Arc::new(Work::default()));
-            old_fleet(&lab, &work).await;
-            if let Some(lease) = gate {
-                Old::gate(&lab).acquire(lease).await;
-                lab.wait(LEASE).await;
-            }
-            new_fleet(&lab, &work).await;
+        in_lab(async |lab, []| {
+            let (work, _) = cut_over(lab, gate).await;
             assert!(work.overlaps.load(Ordering::SeqCst) > 5);
         });
     }

@@ -57,7 +57,6 @@ fn a_callers_error_comes_through_unchanged_also_when_the_lock_cannot_be_released
 }
 
 /// Drops the future if it has not ended after a second.
-#[expect(clippy::disallowed_methods, reason = "the test's clock is tokio's")]
 async fn is_dropped<T>(work: impl Future<Output = T>) -> bool {
     timeout(SECOND, work).await.is_err()
 }

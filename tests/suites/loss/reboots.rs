@@ -55,7 +55,6 @@ impl Queue {
         queue
     }
 
-    #[expect(clippy::disallowed_methods, reason = "callers' own tasks")]
     async fn joins(&mut self, host: Host) {
         let lock = host.lock();
         tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });

@@ -1,5 +1,4 @@
 //! Clients that stop believing in their holds before the leases end.
-#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! The attributes that callers set: kept with their places, and shown to observers.
-#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::collections::BTreeMap;
 use std::time::Duration;

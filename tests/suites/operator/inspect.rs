@@ -64,7 +64,6 @@ fn whose_client_can_be_notified_is_shown_for_the_holder_and_for_all_waiters() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 fn those_who_wait_together_are_shown_as_one_with_their_number_wherever_they_stand() {
     in_lab(async |lab, []| {
         let single = || lab.host_with(|builder| builder.successor_slots(1));

@@ -1,5 +1,4 @@
 //! What an operator does to the callers of a lock: asks the holders to give way, or breaks a place.
-#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -224,10 +223,7 @@ fn a_break_whose_answer_is_lost_is_told_as_broken() {
         ops.next_meets("UpdateItem", Fault::Lose(When::After));
         let outcome = ops.locks.break_hold("a", &seen, "").await.unwrap();
         assert_eq!(outcome, BreakOutcome::Broken { next: None });
-        assert!(matches!(
-            guard.lost().await.reason,
-            LossReason::Broken { .. }
-        ));
+        assert_is!(guard.lost().await.reason, LossReason::Broken { .. });
     });
 }
 

@@ -1,5 +1,4 @@
 //! Requests of operators beside other requests: each is heard, and no late copy of one takes back what came since.
-#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::time::Duration;
 

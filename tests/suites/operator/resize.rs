@@ -1,5 +1,4 @@
 //! A number of permits that an operator changes while callers hold them and wait for them.
-#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

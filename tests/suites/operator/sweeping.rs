@@ -174,7 +174,6 @@ fn locks_of_another_namespace_are_left_alone() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 fn a_stream_of_sweeps_goes_on_after_a_failure_and_ends_with_its_client() {
     in_world(async |world| {
         let crashed = world.crashable().await;

@@ -190,16 +190,19 @@ fn work_that_is_done_ends_all_and_its_value_is_returned_with_the_lock_released()
     });
 }
 
+/// Ends a term when it is notified.
+async fn told(to_resign: &Notify) -> ControlFlow<()> {
+    to_resign.notified().await;
+    Continue(())
+}
+
 #[test]
 fn who_is_cut_off_stops_before_the_next_leads_and_stands_again_when_it_can() {
     elects(async |lab, news, [a, b]| {
         let (first, second) = (news.candidate(&a, "a"), news.candidate(&b, "b"));
         let resigns = Arc::new(Notify::new());
-        let told = Arc::clone(&resigns);
-        let work = async move |_: &LockGuard| {
-            told.notified().await;
-            ControlFlow::<()>::Continue(())
-        };
+        let resigned = Arc::clone(&resigns);
+        let work = async move |_: &LockGuard| told(&resigned).await;
         let mut leading = JoinSet::new();
         leading.spawn(first.lead(for_ever));
         lab.settle().await;
@@ -236,11 +239,8 @@ fn who_resigns_makes_room_for_those_in_queue_and_stands_behind_them() {
     elects(async |lab, news, [a, b]| {
         let candidate = news.candidate(&a, "a");
         let resigns = Arc::new(Notify::new());
-        let told = Arc::clone(&resigns);
-        let work = async move |_: &LockGuard| {
-            told.notified().await;
-            ControlFlow::<()>::Continue(())
-        };
+        let resigned = Arc::clone(&resigns);
+        let work = async move |_: &LockGuard| told(&resigned).await;
         let mut leading = JoinSet::new();
         leading.spawn(candidate.lead(work));
         lab.settle().await;

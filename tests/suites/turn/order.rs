@@ -11,7 +11,6 @@ use fairlock::{Error, FairLock, LockGuard, RecordWait, Ticket};
 use fairlock_testkit::lab::{
     Host, Lab, MS, SECOND, acquire, all_wait, away, have_turns, in_lab, in_slots, silent, waits,
 };
-use fairlock_testkit::virtual_time;
 use futures::future::join_all;
 use tokio::time::Instant;
 
@@ -123,13 +122,12 @@ async fn slots_taken(lab: &Lab) -> usize {
 /// Processes that start at once: each has its ticket before any answer to another one is back.
 #[test]
 fn thirty_three_who_come_within_one_round_trip_have_their_tickets_by_one_write_each_as_they_came() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         acquire(&lab.host()).await.release().await.unwrap();
-        let hosts: Vec<_> = (0..33).map(|_| far_away(&lab)).collect();
+        let hosts: Vec<_> = (0..33).map(|_| far_away(lab)).collect();
         let visits = Visits::default();
         let locks: Vec<_> = hosts.iter().map(|host| host.lock()).collect();
-        let (lab, visits, locks) = (&lab, &visits, &locks);
+        let (lab, visits, locks) = (lab, &visits, &locks);
         let waiters = (0..33).map(|n| async move {
             lab.wait(n as u32 * 2 * MS).await;
             visits.visit(lab, n, &locks[n]).await;
@@ -182,10 +180,9 @@ fn callers_whose_first_requests_ask_for_less_than_a_slot_take_one_of_many_too() 
 /// Whoever asks again has seen how many there are, and goes into the queue.
 #[test]
 fn a_queue_that_lasts_keeps_its_lock_item_small() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let hosts: Vec<_> = (0..24).map(|_| lab.host()).collect();
-        let (lab, most) = (&lab, &AtomicUsize::new(0));
+        let (lab, most) = (lab, &AtomicUsize::new(0));
         let work = hosts.iter().map(|host| async move {
             for turn in 0..4 {
                 let guard = acquire(host).await;
@@ -207,12 +204,11 @@ fn a_queue_that_lasts_keeps_its_lock_item_small() {
 
 #[test]
 fn thirty_two_waiters_who_came_one_after_the_other_are_granted_as_they_came() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (hosts, visits) = (four_hosts(&lab), Visits::default());
+    in_lab(async |lab, []| {
+        let (hosts, visits) = (four_hosts(lab), Visits::default());
         let guard = acquire(&hosts[0]).await;
         let locks = hosts.each_ref().map(|host| host.locks.fair_lock("a"));
-        let (lab, visits, locks) = (&lab, &visits, &locks.map(Result::unwrap));
+        let (lab, visits, locks) = (lab, &visits, &locks.map(Result::unwrap));
         // Far enough apart that each has drawn its ticket before the next comes.
         let waiters = (0..32_usize).map(|n| async move {
             lab.wait(n as u32 * SECOND).await;

@@ -1,5 +1,4 @@
 //! A bounded queue: no more callers wait than a caller allows, however many come at once. A refused caller leaves nothing behind.
-#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use fairlock::embedded::{Fault, Faults, Latency, When};
 use fairlock::{Error, LockGuard, RecordWait};

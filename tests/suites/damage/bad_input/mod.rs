@@ -18,7 +18,7 @@ use fairlock::{Error, Invalid, ItemProblem, LockClient, LockClientBuilder, Recor
 use fairlock_testkit::http;
 use fairlock_testkit::invalid::is_invalid;
 use fairlock_testkit::keyed_tables::create_table;
-use fairlock_testkit::lab::{Host, Lab, acquire, waits};
+use fairlock_testkit::lab::{Host, Lab, acquire, in_lab, waits};
 use fairlock_testkit::{real_time, virtual_time};
 use tokio::time::Instant;
 
@@ -53,9 +53,7 @@ fn a_name_that_is_empty_or_too_long_is_refused_and_nothing_is_sent() {
 
 #[test]
 fn strange_names_are_locks_like_any_other_and_each_is_its_own_in_its_namespace() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
+    in_lab(async |lab, [host, other]| {
         let apart = lab.host_with(|builder| builder.namespace("apart"));
         let longest = "x".repeat(2048);
         let names = [
@@ -140,7 +138,7 @@ fn a_duration_of_zero_is_refused_wherever_it_is_said() {
             assert!(told.contains(" is 0ns and must be at least "), "{told}");
         }
         let host = Lab::new().await.host();
-        let lock = host.locks.fair_lock("a").unwrap();
+        let lock = host.lock();
         let refused = lock.acquire(RecordWait::Timeout(zero)).await.unwrap_err();
         assert!(is_invalid(&refused, "say RecordWait::NoWait"), "{refused}");
         assert_eq!(host.network.counts().requests(), 0);
@@ -173,7 +171,7 @@ fn durations_that_cross_are_refused() {
 // Tables and items
 
 async fn assert_refused_at_once(host: &Host, code: &str) {
-    let lock = host.locks.fair_lock("a").unwrap();
+    let lock = host.lock();
     let started = Instant::now();
     let mut errors = Vec::new();
     for wait in WAITS {
@@ -266,8 +264,7 @@ fn many_tiny_attributes() -> Vec<(String, String)> {
 
 #[test]
 fn a_call_whose_attributes_would_keep_others_from_renewing_is_refused_and_nothing_is_sent() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let host = lab.host_with(|builder| builder.owner("o".repeat(512)));
         for (permits, fits) in [(100, true), (102, true), (170, false), (1000, false)] {
             let semaphore = host.locks.semaphore("s", permits).unwrap();
@@ -294,9 +291,7 @@ fn a_call_whose_attributes_would_keep_others_from_renewing_is_refused_and_nothin
 
 #[test]
 fn a_lock_item_without_room_for_another_entry_says_what_to_shorten() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
+    in_lab(async |lab, [host, other]| {
         let guard = acquire(&host).await;
         let key = |value: &str| AttributeValue::S(value.into());
         let fill = async |bytes: usize| {
@@ -312,7 +307,7 @@ fn a_lock_item_without_room_for_another_entry_says_what_to_shorten() {
         while !fill(bytes).await {
             bytes -= 50;
         }
-        let lock = other.locks.fair_lock("a").unwrap();
+        let lock = other.lock();
         let refused = lock.acquire(RecordWait::Infinite).await.unwrap_err();
         assert!(matches!(refused, Error::Refused { .. }), "{refused}");
         let told = refused.to_string();
@@ -338,7 +333,7 @@ fn a_newer_format_is_said_to_everybody_who_comes_and_its_item_stays_as_it_is() {
                 }
             };
             let item = renewed_by_a_newer_version(&lab).await;
-            let lock = host.locks.fair_lock("a").unwrap();
+            let lock = host.lock();
             let started = Instant::now();
             for wait in WAITS {
                 assert_newer(&lock.acquire(wait).await.unwrap_err());
@@ -359,15 +354,14 @@ fn a_newer_format_is_said_to_everybody_who_comes_and_its_item_stays_as_it_is() {
 
 #[test]
 fn a_release_that_meets_a_newer_format_says_so_and_its_item_stays_as_it_is() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let guard = acquire(&lab.host()).await;
-        let item = renewed_by_a_newer_version(&lab).await;
+        let item = renewed_by_a_newer_version(lab).await;
         let started = Instant::now();
         assert_newer(&guard.release().await.unwrap_err());
         assert!(started.elapsed() < 31 * SECOND, "{:?}", started.elapsed());
         lab.wait(60 * SECOND).await;
-        assert_eq!(lock_item(&lab).await, item);
+        assert_eq!(lock_item(lab).await, item);
     });
 }
 
@@ -376,8 +370,7 @@ fn a_release_that_meets_a_newer_format_says_so_and_its_item_stays_as_it_is() {
 
 #[test]
 fn a_client_made_without_credentials_is_refused_at_once_and_nothing_is_sent() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let network = Network::to(&lab.engine);
         let config = Config::builder()
             .behavior_version(BehaviorVersion::latest())
@@ -444,7 +437,7 @@ fn over_http(listener: &TcpListener) -> Host {
 
 async fn assert_unavailable(host: &Host) {
     for wait in WAITS {
-        let lock = host.locks.fair_lock("a").unwrap();
+        let lock = host.lock();
         let before = host.network.counts().of("UpdateItem");
         // The error comes even for a wait without a time limit, because the client's outage time-out bounds it.
         let refused = lock.acquire(wait).await.unwrap_err();
@@ -512,7 +505,7 @@ async fn silent(when: When, wait: RecordWait) {
     let heals = Instant::now() + 15 * SECOND;
     let network = host.network.clone();
     let _ = network.script(move |_| (Instant::now() < heals).then_some(Fault::Hang(when)));
-    let lock = host.locks.fair_lock("a").unwrap();
+    let lock = host.lock();
     let started = Instant::now();
     let ended = lock.acquire(wait).await;
     let took = started.elapsed();
@@ -539,7 +532,7 @@ async fn silent(when: When, wait: RecordWait) {
     assert!(started.elapsed() < 27 * SECOND);
     let left = lab.items("a").await;
     assert!(left.is_empty() || left == ["fairlock/#lock"], "{left:?}");
-    let other = lab.host().locks.fair_lock("a").unwrap();
+    let other = lab.host().lock();
     let guard = other.try_acquire().await.unwrap();
     assert!(guard.is_some(), "{when:?}, {wait:?}: not free");
 }

@@ -9,7 +9,7 @@ use fairlock::{Error, LockClient, RecordWait};
 
 use super::{WAITS, refusal};
 use fairlock_testkit::keyed_tables::create_table;
-use fairlock_testkit::lab::{Host, Lab};
+use fairlock_testkit::lab::{Host, in_lab};
 use fairlock_testkit::virtual_time;
 
 /// A client whose configuration has these parts only. Other required parts are missing.
@@ -58,7 +58,7 @@ fn what_the_configuration_of_the_dynamodb_client_lacks_is_said_in_one_line_witho
                 ["endpoint `localhost:8000`", "scheme"],
             ),
         ] {
-            let lock = host.locks.fair_lock("a").unwrap();
+            let lock = host.lock();
             for wait in WAITS {
                 let refused = lock.acquire(wait).await.unwrap_err();
                 assert!(matches!(refused, Error::Refused { .. }), "{refused}");
@@ -74,9 +74,7 @@ fn what_the_configuration_of_the_dynamodb_client_lacks_is_said_in_one_line_witho
 
 #[test]
 fn a_denied_action_and_a_table_of_other_keys_are_said_with_what_finds_the_cause() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let denied = lab.host();
+    in_lab(async |lab, [denied]| {
         let _ = denied
             .network
             .clone()
@@ -95,7 +93,7 @@ fn a_denied_action_and_a_table_of_other_keys_are_said_with_what_finds_the_cause(
             (denied, &["a policy denies it", "check_table"][..]),
             (other_keys, &["other keys", "check_table", "key_names"]),
         ] {
-            let lock = host.locks.fair_lock("a").unwrap();
+            let lock = host.lock();
             for error in [
                 lock.acquire(RecordWait::Infinite).await.unwrap_err(),
                 lock.inspect().await.unwrap_err(),
@@ -109,8 +107,7 @@ fn a_denied_action_and_a_table_of_other_keys_are_said_with_what_finds_the_cause(
 
 #[test]
 fn an_error_that_main_returns_prints_no_headers_and_no_bodies() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         for fault in [
             Fault::Refuse("AccessDeniedException"),
             Fault::ServerError(When::Before),
@@ -119,7 +116,7 @@ fn an_error_that_main_returns_prints_no_headers_and_no_bodies() {
         ] {
             let host = lab.host();
             let _ = host.network.clone().script(move |_| Some(fault.clone()));
-            let lock = host.locks.fair_lock("a").unwrap();
+            let lock = host.lock();
             let error = lock.acquire(RecordWait::NoWait).await.unwrap_err();
             let line = error.to_string();
             // As `fn main() -> Result<(), Box<dyn std::error::Error>>` does.

@@ -5,14 +5,13 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::{Error, ItemProblem, LockGuard, RecordWait};
 
 use super::{Item, SECOND, damage, items, number, text};
-use fairlock_testkit::lab::{Host, Lab, acquire, cut_off};
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, in_lab};
 use fairlock_testkit::tamper::slot;
-use fairlock_testkit::virtual_time;
 
 const ALL: u64 = 64;
 
 async fn shares(host: &Host) -> LockGuard {
-    let lock = host.locks.fair_lock("a").unwrap();
+    let lock = host.lock();
     lock.acquire_shared(RecordWait::Infinite).await.unwrap()
 }
 
@@ -45,7 +44,7 @@ fn sharer(item: &mut Item) -> (String, &mut Item) {
 async fn is_said_and_not_written_over(lab: &Lab, what: &str) {
     let before = entries(lab).await;
     let host = lab.host();
-    let lock = host.locks.fair_lock("a").unwrap();
+    let lock = host.lock();
     let leased = host.locks.lease_lock("a").unwrap();
     let mut told = vec![
         lock.inspect().await.err(),
@@ -191,45 +190,40 @@ const OF_A_SHARED_LOCK: [(&str, Change); 9] = [
 #[test]
 fn what_is_damaged_is_said_to_all_who_come_and_not_written_over() {
     for (what, change) in OF_A_FREE_LOCK {
-        virtual_time(async {
-            let lab = Lab::new().await;
+        in_lab(async |lab, []| {
             let guard = acquire(&lab.host()).await;
             guard.set_data("data").await.unwrap();
             guard.release().await.unwrap();
-            damage(&lab, 0, change).await;
-            is_said_and_not_written_over(&lab, what).await;
+            damage(lab, 0, change).await;
+            is_said_and_not_written_over(lab, what).await;
         });
     }
     for (what, change) in OF_A_HOLD {
-        virtual_time(async {
-            let lab = Lab::new().await;
+        in_lab(async |lab, []| {
             let leased = lab.host().locks.lease_lock("a").unwrap();
             leased.acquire("one", 60 * SECOND).await.unwrap();
-            damage(&lab, 0, change).await;
-            is_said_and_not_written_over(&lab, what).await;
+            damage(lab, 0, change).await;
+            is_said_and_not_written_over(lab, what).await;
         });
     }
     for (what, change) in OF_A_SHARED_LOCK {
-        virtual_time(async {
-            let lab = Lab::new().await;
+        in_lab(async |lab, []| {
             let hosts = [lab.host(), lab.host()];
             let _readers = (shares(&hosts[0]).await, shares(&hosts[1]).await);
             hosts
                 .iter()
                 .for_each(|host| host.network.set_faults(cut_off()));
-            damage(&lab, 0, change).await;
-            is_said_and_not_written_over(&lab, what).await;
+            damage(lab, 0, change).await;
+            is_said_and_not_written_over(lab, what).await;
         });
     }
 }
 
 #[test]
 fn a_ticket_of_a_sharer_that_is_gone_is_left_alone_and_harms_nobody() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (lab.host(), lab.host());
+    in_lab(async |lab, [a, b]| {
         let reader = shares(&a).await;
-        damage(&lab, 0, |item| {
+        damage(lab, 0, |item| {
             item.insert("0".repeat(32), text("?"));
         })
         .await;
@@ -237,18 +231,16 @@ fn a_ticket_of_a_sharer_that_is_gone_is_left_alone_and_harms_nobody() {
         reader.release().await.unwrap();
         other.release().await.unwrap();
         acquire(&a).await.release().await.unwrap();
-        assert_eq!(items(&lab).await[0][&"0".repeat(32)], text("?"));
+        assert_eq!(items(lab).await[0][&"0".repeat(32)], text("?"));
     });
 }
 
 #[test]
 fn a_write_that_was_said_to_be_of_the_last_ticket_of_all_is_not_written_over() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    in_lab(async |lab, [host]| {
         let guard = acquire(&host).await;
         guard.set_data("old").await.unwrap();
-        damage(&lab, 0, |item| {
+        damage(lab, 0, |item| {
             map_in(item, "written").insert("ticket".into(), number(u64::MAX));
         })
         .await;
@@ -256,6 +248,6 @@ fn a_write_that_was_said_to_be_of_the_last_ticket_of_all_is_not_written_over() {
         let told = guard.set_data("new").await;
         assert!(matches!(told, Ok(()) | Err(Error::Lost { .. })), "{told:?}");
         let left = AttributeValue::B(Blob::new("old"));
-        assert_eq!(items(&lab).await[0]["data"], left);
+        assert_eq!(items(lab).await[0]["data"], left);
     });
 }

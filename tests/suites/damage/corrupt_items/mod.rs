@@ -9,9 +9,8 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::{Error, ItemProblem, RecordWait};
 use fairlock_testkit::lab;
-use fairlock_testkit::lab::{Lab, acquire, waits};
+use fairlock_testkit::lab::{Lab, acquire, in_lab, waits};
 use fairlock_testkit::tamper::slot;
-use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -50,11 +49,9 @@ async fn damage(lab: &Lab, index: usize, change: impl FnOnce(&mut Item)) {
 #[test]
 fn an_enter_mends_what_nobody_reads_before_it() {
     for name in ["drawn_at", "join_timeout_ms"] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let host = lab.host();
+        in_lab(async |lab, [host]| {
             acquire(&host).await.release().await.unwrap();
-            damage(&lab, 0, |item| drop(item.insert(name.into(), text("?")))).await;
+            damage(lab, 0, |item| drop(item.insert(name.into(), text("?")))).await;
             acquire(&host).await.release().await.unwrap();
         });
     }
@@ -62,24 +59,21 @@ fn an_enter_mends_what_nobody_reads_before_it() {
 
 #[test]
 fn a_row_of_another_ticket_is_said_and_never_given_a_slot() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let single = || lab.host_with(|builder| builder.successor_slots(1));
         let (a, b, c, d) = (single(), single(), single(), single());
         let guard = acquire(&a).await;
-        let successor = waits(&lab, &b).await;
-        let _queued = waits(&lab, &c).await;
+        let successor = waits(lab, &b).await;
+        let _queued = waits(lab, &c).await;
         c.network.set_faults(lab::cut_off());
-        damage(&lab, 1, |row| {
+        damage(lab, 1, |row| {
             let mut entry = row["entry"].as_m().unwrap().clone();
             entry.insert("ticket".into(), number(u64::MAX));
             row.insert("entry".into(), AttributeValue::M(entry));
         })
         .await;
         let refused = d
-            .locks
-            .fair_lock("a")
-            .unwrap()
+            .lock()
             .acquire(RecordWait::Timeout(5 * SECOND))
             .await
             .unwrap_err();
@@ -89,7 +83,7 @@ fn a_row_of_another_ticket_is_said_and_never_given_a_slot() {
         );
         guard.release().await.unwrap();
         successor.await.unwrap().release().await.unwrap();
-        assert_eq!(items(&lab).await[0]["slots"], AttributeValue::L(Vec::new()));
+        assert_eq!(items(lab).await[0]["slots"], AttributeValue::L(Vec::new()));
     });
 }
 
@@ -176,14 +170,13 @@ fn a_count_of_tickets_that_cannot_be_is_said_wherever_it_stands() {
         .into_iter()
         .flat_map(|place| counts.map(|count| (place, count)))
     {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let _queue = three_in_queue(&lab).await;
-            damage(&lab, place.index(), |item| {
+        in_lab(async |lab, []| {
+            let _queue = three_in_queue(lab).await;
+            damage(lab, place.index(), |item| {
                 place.change(item, |newest| Some(count(newest)));
             })
             .await;
-            let lock = lab.host().locks.fair_lock("a").unwrap();
+            let lock = lab.host().lock();
             let read = lock.inspect().await.unwrap_err();
             let refused = lock.acquire(RecordWait::Timeout(5 * SECOND)).await;
             for error in [read, refused.unwrap_err()] {
@@ -208,11 +201,10 @@ fn a_count_of_tickets_that_is_not_there_is_one() {
         Counted::Waiting,
         Counted::Void,
     ] {
-        virtual_time(async {
-            let lab = Lab::new().await;
-            let _queue = three_in_queue(&lab).await;
-            damage(&lab, place.index(), |item| place.change(item, |_| None)).await;
-            let state = lab.host().locks.fair_lock("a").unwrap().inspect().await;
+        in_lab(async |lab, []| {
+            let _queue = three_in_queue(lab).await;
+            damage(lab, place.index(), |item| place.change(item, |_| None)).await;
+            let state = lab.host().lock().inspect().await;
             let state = state.unwrap();
             assert_eq!(state.holder.unwrap().tickets, 1);
             assert!(state.queue.iter().all(|at| at.tickets == 1));
@@ -221,25 +213,17 @@ fn a_count_of_tickets_that_is_not_there_is_one() {
 }
 
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a caller's task, not the client's"
-)]
 fn a_waiter_that_meets_a_newer_format_writes_nothing_more() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let hosts = lab.hosts_with_slots(3, 1);
         let guard = acquire(&hosts[0]).await;
-        let successor = hosts[1].locks.fair_lock("a").unwrap();
+        let successor = hosts[1].lock();
         let successor = tokio::spawn(async move { successor.acquire(RecordWait::Infinite).await });
         lab.wait(SECOND).await;
-        let lock = hosts[2].locks.fair_lock("a").unwrap();
+        let lock = hosts[2].lock();
         let waiting = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
         lab.wait(SECOND).await;
-        damage(&lab, 0, |item| {
-            drop(item.insert("format".into(), number(5)))
-        })
-        .await;
+        damage(lab, 0, |item| drop(item.insert("format".into(), number(5)))).await;
         let before = hosts[2].network.counts().writes();
         let refused = waiting.await.unwrap().unwrap_err();
         let is_newer = matches!(

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock_testkit::effort::{sampled, sized};
-use fairlock_testkit::lab::{Lab, acquire, cut_off, waits};
+use fairlock_testkit::lab::{acquire, cut_off, in_lab, waits};
 use fairlock_testkit::panics::count_panics;
 use fairlock_testkit::tamper::{
     Blow, FOREIGN, OF_A_SHARED_LOCK, OF_A_SHARER, OF_LOCK_ITEM, OF_ROW, RowBody, Target, values,
@@ -57,7 +57,7 @@ fn each_attribute(crew: Crew, target: Target, paths: &'static [&'static str]) {
             .map(move |value| Blow::Set(target, path, value));
         sets.chain([Blow::Remove(target, path)])
     });
-    // Each attribute has 22 blows. Nine has no divisor in common with that, so nine attributes have every kind of blow in the sample.
+    // Each attribute has 22 blows. Thirteen has no divisor in common with that, so thirteen attributes have every kind of blow in the sample.
     each_at(crew, sampled(blows, 13));
 }
 
@@ -168,20 +168,18 @@ fn any_few_blows_at_any_moments() {
 
 #[test]
 fn a_lease_that_somebody_made_longer_is_believed_in_no_longer_than_ones_own() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (lab.host(), lab.host());
+    in_lab(async |lab, [a, b]| {
         let guard = acquire(&a).await;
-        let successor = waits(&lab, &b).await;
+        let successor = waits(lab, &b).await;
         let day = AttributeValue::N("86400000".into());
         let longer = Blow::Set(Target::LockItem, "slots[1].lease_ms", day);
-        assert!(longer.strike(&table(&lab)).await);
+        assert!(longer.strike(&table(lab)).await);
         guard.release().await.unwrap();
         let guard = successor.await.unwrap();
         // Its first renewal writes its own lease again, by which other clients judge it.
         lab.wait(12 * SECOND).await;
         b.network.set_faults(cut_off());
-        let next = waits(&lab, &a).await;
+        let next = waits(lab, &a).await;
         let next = next.await.unwrap();
         assert!(next.is_held() && !guard.is_held());
     });

@@ -26,10 +26,7 @@ pub(crate) async fn an_item_of_another_format_is_not_written_to(rig: &Rig) {
 
 /// The errors of every kind of call on a lock.
 async fn refusals(host: &Host) -> Vec<Error> {
-    let (lock, leased) = (
-        host.locks.fair_lock("a").unwrap(),
-        host.locks.lease_lock("a").unwrap(),
-    );
+    let (lock, leased) = (host.lock(), host.locks.lease_lock("a").unwrap());
     let mut refusals = vec![
         leased.acquire("one", SECOND).await.unwrap_err(),
         leased.find("one").await.unwrap_err(),

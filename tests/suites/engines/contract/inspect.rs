@@ -11,7 +11,7 @@ use fairlock_testkit::lab::acquire;
 
 pub(crate) async fn an_observer_sees_the_holder_and_the_queue_and_writes_nothing(rig: &Rig) {
     let onlooker = rig.host();
-    let lock = onlooker.locks.fair_lock("a").unwrap();
+    let lock = onlooker.lock();
     let unused = lock.inspect().await.unwrap();
     assert_eq!((unused.holder, unused.newest_ticket), (None, None));
     let hosts = [(); 4].map(|()| rig.host_with(|builder| builder.successor_slots(2)));

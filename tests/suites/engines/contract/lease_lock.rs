@@ -63,7 +63,7 @@ pub(crate) async fn leases_are_granted_in_turn_and_permits_are_leased(rig: &Rig)
     let lock = named(&b);
     let waiting = lock.acquire_in_turn("one", MINUTE, RecordWait::Infinite);
     let (lease, ()) = futures::future::join(waiting, async {
-        let lock = c.locks.fair_lock("a").unwrap();
+        let lock = c.lock();
         until(async || lock.inspect().await.unwrap().queue.len() == 1).await;
         guard.release().await.unwrap();
     })

@@ -56,7 +56,7 @@ pub(crate) async fn a_refusal_costs_a_consistent_read_where_it_shows_no_item_and
     let shows = shows_items(rig).await;
     assert_eq!(rig.shows_items().unwrap_or(shows), shows);
     let sent = sent(&other);
-    let lock = other.locks.fair_lock("a").unwrap();
+    let lock = other.lock();
     assert!(lock.try_acquire().await.unwrap().is_none());
     let (write, read) = (("UpdateItem".into(), false), ("GetItem".into(), true));
     let expected = if shows {

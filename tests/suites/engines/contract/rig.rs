@@ -246,12 +246,8 @@ impl Rig {
     }
 
     /// Waits for lock `a` in a task of its own. Returns when that call is in the queue, behind `before` others.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a caller's task, not the client's"
-    )]
     pub(crate) async fn waits_behind(&self, before: usize, host: &Host) -> Waiting {
-        let lock = host.locks.fair_lock("a").unwrap();
+        let lock = host.lock();
         let waiting = async move { lock.acquire(RecordWait::Infinite).await };
         let waiting = tokio::spawn(waiting);
         let onlooker = self.host().locks.fair_lock("a").unwrap();
@@ -272,10 +268,6 @@ pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the server's own time, not a client's"
-)]
 fn wall_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }

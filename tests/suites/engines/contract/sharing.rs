@@ -1,5 +1,4 @@
 //! Locks that several callers hold at one time: which callers share it, which are admitted, and what each leaves.
-#![expect(clippy::disallowed_methods, reason = "callers' tasks")]
 
 use fairlock::{Error, ItemProblem, LockGuard, RecordWait, Stage};
 use futures::future::join_all;
@@ -12,7 +11,7 @@ use fairlock_testkit::tamper::{Item, held_in_slot, successors};
 pub(crate) const FIVE: u64 = 5;
 
 pub(crate) async fn shares(host: &Host) -> LockGuard {
-    let lock = host.locks.fair_lock("a").unwrap();
+    let lock = host.lock();
     lock.acquire_shared(RecordWait::Infinite).await.unwrap()
 }
 
@@ -30,7 +29,7 @@ async fn is_in_queue(rig: &Rig, before: usize) {
 }
 
 pub(crate) async fn waits_to_share(rig: &Rig, before: usize, host: &Host) -> Waiting {
-    let lock = host.locks.fair_lock("a").unwrap();
+    let lock = host.lock();
     let waiting = async move { lock.acquire_shared(RecordWait::Infinite).await };
     let waiting = tokio::spawn(waiting);
     is_in_queue(rig, before).await;
@@ -79,7 +78,7 @@ pub(crate) async fn readers_come_and_go_beside_each_other_and_the_last_hands_ove
     let third = shares(&hosts[2]).await;
     assert_eq!(counted(rig).await, (3, 2, 2, 0));
     assert!(first.ticket() < second.ticket() && second.ticket() < third.ticket());
-    let state = hosts[3].locks.fair_lock("a").unwrap().inspect().await;
+    let state = hosts[3].lock().inspect().await;
     let shown = state.unwrap().sharers;
     let shown: Vec<_> = shown.iter().map(|it| (it.ticket, it.stage)).collect();
     let sharers = [&second, &third].map(|it| (it.ticket(), Stage::Holder));
@@ -115,7 +114,7 @@ async fn are_refused(rig: &Rig, host: &Host) {
     let before = rig.items().await;
     for wait in [RecordWait::NoWait, RecordWait::Infinite] {
         let six = host.locks.semaphore("a", 6).unwrap();
-        let fair = host.locks.fair_lock("a").unwrap();
+        let fair = host.lock();
         for (refused, said) in [
             (six.acquire(wait).await, 6),
             (fair.acquire_shared(wait).await, 64),

@@ -38,7 +38,7 @@ pub(crate) struct Visits {
 
 impl Visits {
     pub(crate) async fn visit(&self, host: &Host, turns: usize) {
-        let lock = host.locks.fair_lock("a").unwrap();
+        let lock = host.lock();
         let mut had = 0;
         while had < turns {
             let guard = match lock.acquire(RecordWait::Infinite).await {
@@ -124,7 +124,7 @@ pub(crate) async fn a_wait_that_times_out_leaves_nothing(rig: &Rig) {
     // More than there are slots, so that some wait in the queue behind them.
     let hosts = [(); 6].map(|()| rig.host_with(|builder| builder.successor_slots(4)));
     let waits = hosts.iter().map(|host| {
-        let lock = host.locks.fair_lock("a").unwrap();
+        let lock = host.lock();
         async move {
             let started = Instant::now();
             let refused = lock.acquire(RecordWait::Timeout(SECOND)).await;

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use fairlock::RecordWait;
 use fairlock::embedded::Faults;
-use fairlock_testkit::lab::{Host, Lab, cut_off};
-use fairlock_testkit::virtual_time;
+use fairlock_testkit::lab::{Host, cut_off, in_lab};
 
 use adapter::FairLockClient;
 use shape::{DynamoError, LockClient, LockItem};
@@ -71,8 +70,7 @@ fn busy(host: &Host) -> FairLockClient {
 
 #[test]
 fn a_lock_is_acquired_shown_updated_and_released() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let (one, two) = (client(&lab.host()), busy(&lab.host()));
         assert!(two.get_lock().await.unwrap().is_none());
         let mut lock = one.try_acquire_lock("src, dst").await.unwrap().unwrap();
@@ -101,9 +99,7 @@ fn a_lock_is_acquired_shown_updated_and_released() {
 
 #[test]
 fn what_a_dead_holder_was_at_is_handed_to_the_next() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (host, other) = (lab.host(), lab.host());
+    in_lab(async |_, [host, other]| {
         let (dead, next) = (client(&host), client(&other));
         let stale = dead.try_acquire_lock("src, dst").await.unwrap().unwrap();
         host.network.set_faults(cut_off());
@@ -130,8 +126,7 @@ fn what_a_dead_holder_was_at_is_handed_to_the_next() {
 
 #[test]
 fn errors_are_those_of_the_old_crate() {
-    virtual_time(async {
-        let lab = Lab::new().await;
+    in_lab(async |lab, []| {
         let nowhere = busy(&lab.host_with(|builder| builder.table("not-there")));
         let refused = nowhere.try_acquire_lock("").await.unwrap_err();
         assert_eq!(refused, DynamoError::TableNotFound);

@@ -154,7 +154,6 @@ fn a_hold_that_is_not_believed_in_gives_no_check() {
     });
 }
 
-#[expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 fn call(host: &Host) -> Call {
     let lock = host.lock();
     tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await.unwrap() })

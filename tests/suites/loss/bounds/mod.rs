@@ -1,5 +1,4 @@
 //! Holds that last for a time at least, or at most.
-#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 mod shortest;
 

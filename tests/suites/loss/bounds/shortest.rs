@@ -1,5 +1,4 @@
 //! Holds that last for a time at least, however soon they are given back.
-#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::time::Duration;
 

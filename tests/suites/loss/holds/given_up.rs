@@ -1,5 +1,4 @@
 //! Places that another process gives up, by their names, because their owner was killed.
-#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! A file that processes share, the test's own client of it, and the processes that end.
-#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::path::PathBuf;
 use std::process::Stdio;

@@ -1,5 +1,4 @@
 //! Processes that end in every way, and one that stands still: what they leave to others, and what they learn.
-#![expect(clippy::disallowed_methods, reason = "processes live in real time")]
 
 mod ending;
 mod home;

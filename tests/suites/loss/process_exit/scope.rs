@@ -96,7 +96,6 @@ pub(crate) async fn plays(role: &str, locks: &LockClient, lock: &FairLock) -> Do
     Ok(())
 }
 
-#[expect(clippy::disallowed_methods, reason = "a program's own task")]
 fn spawns(task: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(task);
 }

@@ -1,6 +1,5 @@
 //! The end of a client: no lock that was to be released stays held, and no caller is told of an eviction that never happened. Whatever
 //! could not be done is in the report.
-#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 mod standstill;
 
@@ -343,9 +342,7 @@ fn are_told_that_the_runtime_is_gone(
 #[test]
 fn all_who_wait_together_are_told_that_the_runtime_of_their_client_is_gone() {
     for turns in 0..=2 {
-        let (guard, calls) = virtual_time(async {
-            let lab = Lab::new().await;
-            let host = lab.host();
+        let (guard, calls) = in_lab(async |lab, [host]| {
             let mut guard = acquire(&host).await;
             let mut calls = vec![
                 begins(&host).await,
@@ -366,9 +363,7 @@ fn all_who_wait_together_are_told_that_the_runtime_of_their_client_is_gone() {
 
 #[test]
 fn one_whom_the_lock_is_passed_on_to_is_told_that_the_runtime_of_its_client_is_gone() {
-    let calls = virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    let calls = in_lab(async |lab, [host]| {
         let guard = acquire(&host).await;
         let (first, second) = (begins(&host).await, begins(&host).await);
         let third = begins(&host).await;
@@ -388,9 +383,7 @@ fn one_whom_the_lock_is_passed_on_to_is_told_that_the_runtime_of_its_client_is_g
 
 #[test]
 fn who_waits_at_the_door_is_told_that_the_runtime_of_its_client_is_gone() {
-    let calls = virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
+    let calls = in_lab(async |_, [host]| {
         let gate = host.held("enter", 1, When::Before);
         let first = begins(&host).await;
         gate.reached(1).await;

@@ -99,7 +99,6 @@ fn a_late_copy_of_the_request_takes_back_no_extension() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "callers' tasks and time")]
 fn a_part_whose_return_is_under_way_is_not_in_the_lease() {
     virtual_time(async {
         for delay in 0..2 {

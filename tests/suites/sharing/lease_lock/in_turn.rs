@@ -20,7 +20,6 @@ type Waiting = JoinHandle<Result<Lease, Error>>;
 const FOREVER: RecordWait = RecordWait::Infinite;
 
 /// Waits for a lease in a task of its own, and returns when the call rests in its place.
-#[expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 async fn leases_in_turn(lab: &Lab, lock: LeaseLock, id: &'static str) -> Waiting {
     let waiting = async move { lock.acquire_in_turn(id, MINUTE, FOREVER).await };
     let waiting = tokio::spawn(waiting);

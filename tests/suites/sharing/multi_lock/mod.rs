@@ -1,5 +1,4 @@
 //! Several locks at once: all or none, whatever the order in which they are named, within one time, and with nothing left behind.
-#![expect(clippy::disallowed_methods, reason = "callers' tasks and time")]
 
 mod at_once;
 mod bounds;

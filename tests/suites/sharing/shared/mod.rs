@@ -1,5 +1,4 @@
 //! Locks that several callers hold at one time: shared by readers, or of several permits, in one fair queue with exclusive callers.
-#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 mod downgrades;
 mod parts;

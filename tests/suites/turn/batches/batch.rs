@@ -1,5 +1,4 @@
 //! A lock that another client holds, a successor, and a batch of the successor's client behind it.
-#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

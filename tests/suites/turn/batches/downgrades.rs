@@ -1,5 +1,4 @@
 //! A caller of a batch keeps a share of the lock, while others of the batch wait to hold it next.
-#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::time::Duration;
 

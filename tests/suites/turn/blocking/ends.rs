@@ -1,5 +1,4 @@
 //! The end of a client: no thread and no lock is left behind, whichever handle goes last and wherever it goes.
-#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -195,59 +195,30 @@ fn a_process_that_takes_permits_or_several_locks_may_read_first_too() {
         let permits = holders[0].locks.semaphore("s", 3).unwrap();
         let permit = permits.try_acquire_many(2).await.unwrap().unwrap();
         let locks = holders[1].locks.multi_lock(["a", "b"]).unwrap();
-        let several = locks.try_acquire().await.unwrap().unwrap();
+        let both = locks.try_acquire().await.unwrap().unwrap();
         let unread = holders[2].locks.semaphore("t", 3).unwrap();
         let other = unread.try_acquire().await.unwrap().unwrap();
-        let requests = holders
-            .each_ref()
-            .map(|host| host.network.counts().requests());
-        assert_eq!(requests[0], requests[2] + 1);
-        assert_eq!(requests[1], 3);
+        let requests = |number: usize| holders[number].network.counts().requests();
+        assert_eq!(requests(0), requests(2) + 1);
+        assert_eq!(requests(1), 3);
         cut_all(&holders);
         lab.wait(42 * SECOND).await;
         let locks = lab.host().locks;
-        assert!(
-            locks
-                .semaphore("s", 3)
-                .unwrap()
-                .try_acquire_many(3)
-                .await
-                .unwrap()
-                .is_some()
-        );
-        assert!(
-            locks
-                .multi_lock(["a", "b"])
-                .unwrap()
-                .try_acquire()
-                .await
-                .unwrap()
-                .is_some()
-        );
-        drop((permit, several, other));
+        let semaphore = locks.semaphore("s", 3).unwrap();
+        assert!(semaphore.try_acquire_many(3).await.unwrap().is_some());
+        let several = locks.multi_lock(["a", "b"]).unwrap();
+        assert!(several.try_acquire().await.unwrap().is_some());
+        drop((permit, both, other));
     });
 }
 
 #[test]
 fn a_process_reads_first_only_until_it_knows_the_time_and_no_longer_than_its_call_has() {
     in_lab(async |lab, []| {
-        let lock = lab.host_with(reads_first);
-        let (host, lock) = (&lock, lock.lock());
-        lock.try_acquire()
-            .await
-            .unwrap()
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        let host = lab.host_with(reads_first);
+        host.try_acquire().await.unwrap().release().await.unwrap();
         let before = host.network.counts().requests();
-        lock.try_acquire()
-            .await
-            .unwrap()
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        host.try_acquire().await.unwrap().release().await.unwrap();
         assert_eq!(host.network.counts().requests() - before, 2);
         let nowhere = lab.host_with(reads_first);
         nowhere.network.set_faults(silent());

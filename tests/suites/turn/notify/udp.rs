@@ -43,7 +43,6 @@ fn a_datagram_arrives_as_it_was_sent_and_one_for_nowhere_is_lost() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 fn clients_that_notify_each_other_by_udp_poll_little_whatever_else_arrives() {
     real_time(async {
         let engine = Engine::memory().unwrap();

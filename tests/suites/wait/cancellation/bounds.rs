@@ -4,26 +4,14 @@ use super::scene::{Act, Bounds, Event, Scene, Who, scene};
 use Event::Comes;
 use Who::Shares;
 
-const SHORT: Bounds = Bounds {
-    min: 5,
-    max: 0,
-    margin: 0,
-};
-const LONGEST: Bounds = Bounds {
-    min: 0,
-    max: 5,
-    margin: 0,
-};
-const MARGIN: Bounds = Bounds {
-    min: 0,
-    max: 0,
-    margin: 5,
-};
-const ALL_THREE: Bounds = Bounds {
-    min: 3,
-    max: 5,
-    margin: 4,
-};
+const SHORT: Bounds = bounds(5, 0, 0);
+const LONGEST: Bounds = bounds(0, 5, 0);
+const MARGIN: Bounds = bounds(0, 0, 5);
+const ALL_THREE: Bounds = bounds(3, 5, 4);
+
+const fn bounds(min: u32, max: u32, margin: u32) -> Bounds {
+    Bounds { min, max, margin }
+}
 
 /// Requests of holders.
 pub(crate) const BOUNDED: &[Scene] = &[

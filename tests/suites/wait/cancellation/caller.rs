@@ -1,5 +1,4 @@
 //! What the client's caller does, and where it is dropped.
-#![expect(clippy::disallowed_methods, reason = "callers' tasks and time")]
 
 use std::future::pending;
 use std::pin::Pin;

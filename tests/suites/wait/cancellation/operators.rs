@@ -1,6 +1,5 @@
 //! What an operator asks for is dropped at any of its requests, or meets faults there. The lock goes on in any case, asking again has the
 //! result, and nothing is left behind.
-#![expect(clippy::disallowed_methods, reason = "callers' tasks and time")]
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};

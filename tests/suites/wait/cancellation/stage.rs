@@ -1,5 +1,4 @@
 //! Plays one cell of the matrix: the queue before, the client that is dropped, the next caller, and what is left.
-#![expect(clippy::disallowed_methods, reason = "callers' tasks and time")]
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;

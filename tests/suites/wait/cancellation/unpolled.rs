@@ -1,5 +1,4 @@
 //! A call that is no longer polled, and the callers behind it. They soon get what it waited for or was granted.
-#![expect(clippy::disallowed_methods, reason = "callers' tasks and time")]
 
 use std::future::pending;
 use std::pin::pin;

@@ -25,7 +25,6 @@ fn is_about(span: Duration, expected: Duration) -> bool {
 type Told = Arc<Mutex<Vec<(usize, Option<Duration>)>>>;
 
 /// Calls of one host. The first goes ahead of the others.
-#[expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 async fn observed(lab: &Lab, host: &Host, calls: usize) -> (Vec<JoinHandle<LockGuard>>, Told) {
     let told = Told::default();
     let call = |_| {

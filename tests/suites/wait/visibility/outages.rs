@@ -1,5 +1,4 @@
 //! What keeps a waiting call besides the callers before it: told in time, waited out, or given up with the true reason.
-#![expect(clippy::disallowed_methods, reason = "callers' own tasks")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
