@@ -5,6 +5,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::SharedHttpClient;
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use fairlock::embedded::Network;
@@ -33,10 +34,15 @@ pub fn say(words: &str) {
     let _ = std::io::stderr().write_all(format!("{words}\n").as_bytes());
 }
 
+/// HTTP and HTTPS as the SDK speaks them.
+pub fn transport() -> SharedHttpClient {
+    let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring));
+    https.build_https()
+}
+
 /// A network to that engine, over HTTP or HTTPS.
 pub fn network() -> Network {
-    let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring));
-    Network::over(https.build_https())
+    Network::over(transport())
 }
 
 /// A client for an address, whether or not a server listens there.

@@ -32,7 +32,7 @@ const LINES: [(&str, &[i32]); 7] = [
     ("ls --json", &[0, UNAVAILABLE]),
     ("table check", &[0]),
     ("run --wait none a -- true", &OF_A_RUN),
-    ("run --quiet --wait 250ms a -- true", &OF_A_RUN),
+    ("run --quiet --wait 500ms a -- true", &OF_A_RUN),
 ];
 const OF_A_RUN: [i32; 4] = [0, MISUSE, UNAVAILABLE, NOT_GRANTED];
 

@@ -156,7 +156,6 @@ fn a_line_that_is_none_is_refused() {
         lease extend a       | --for
         lease release a      | <LEASE>
         sweep a --every 1h   | --every
-        sweep a --idle-locks | --idle-locks
         doctor a             | 'a'
         completions          | <SHELL>
         completions tcsh     | tcsh

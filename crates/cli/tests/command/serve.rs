@@ -11,6 +11,7 @@ use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::AttributeValue::S;
 use aws_sdk_dynamodb::types::{ReturnValuesOnConditionCheckFailure, ScalarAttributeType};
+use fairlock_testkit::http::transport;
 use fairlock_testkit::keyed_tables::create_table;
 use fairlock_testkit::real_time;
 use rustix::process::Signal;
@@ -52,6 +53,7 @@ impl Served {
             .region(Region::new("us-east-1"))
             .credentials_provider(Credentials::new("any", "any", None, None, "test"))
             .retry_config(RetryConfig::disabled())
+            .http_client(transport())
             .endpoint_url(&self.url)
             .build();
         Client::from_conf(config)
