@@ -32,12 +32,15 @@ const SLACK: f64 = 0.1;
 // ---------------------------------------------------------------------------------------------------------------
 // Figures
 
+/// What a figure is of the formula's.
+type Of = fn(QueueCost) -> f64;
+
 /// What the engine reported, beside the formula.
 struct Figure {
     what: String,
     measured: f64,
     cost: QueueCost,
-    of: fn(QueueCost) -> f64,
+    of: Of,
 }
 
 impl Figure {
@@ -112,7 +115,7 @@ fn queues() -> Vec<Measurement> {
     ];
     let figures = |(waiters, build)| {
         let (measured, cost, [writes, _]) = turn_of(setup(waiters, 50, 20), build);
-        let figures: [(&str, f64, fn(QueueCost) -> f64); 4] = [
+        let figures: [(&str, f64, Of); 4] = [
             ("requests", measured.requests, |it| it.turn().requests),
             ("write units", measured.write_units, |it| {
                 it.turn().write_units

@@ -164,13 +164,14 @@ fn a_request_that_hangs_is_waited_for_by_the_sdk_without_end() {
 
 /// When a request that adds one ends, in seconds, and by what if it is refused.
 type End = (u64, Option<Ending>);
+/// How many were added, at some seconds.
+type Counts = [(u64, u64); 2];
 
 #[test]
 fn requests_and_answers_are_late_or_come_twice() {
     let (again, late) = (|after| Fault::Duplicate { after }, Fault::Delay);
     let (before, after) = (When::Before, When::After);
-    // How many were added, at some seconds.
-    let cells: [(Fault, End, [(u64, u64); 2]); 5] = [
+    let cells: [(Fault, End, Counts); 5] = [
         (late(before, MINUTE), (60, None), [(59, 0), (61, 1)]),
         (late(after, MINUTE), (60, None), [(1, 1), (61, 1)]),
         (again(MINUTE), (0, None), [(59, 1), (61, 2)]),
