@@ -49,7 +49,7 @@
 //! # Async code
 //!
 //! A blocking call would stop all tasks of the runtime thread that makes it. In a task or a future that tokio polls, each blocking call
-//! returns [`Error::Invalid`](crate::Error::Invalid), and sends nothing. Threads of `spawn_blocking` and sections of
+//! returns [`Error::Invalid`], and sends nothing. Threads of `spawn_blocking` and sections of
 //! `block_in_place` may block. Handles and guards may be dropped anywhere: dropped in async code they wait for nothing, and the client's
 //! thread does what is left. Two kinds of async code are not recognised, and their threads block: futures of other executors, and futures
 //! in `tokio::task::unconstrained`.

@@ -239,9 +239,9 @@ impl LockClient {
 
 impl FairLock {
     /// Removes what has expired in this lock. Evicts an expired holder and expired successors. Voids the tickets of expired waiters, and
-    /// the tickets that never joined the queue. Deletes the rows of settled tickets, and the item of a lock that is
-    /// [idle](LockClient::sweep_table#idle-locks). A live holder, successor or waiter is never touched:
-    /// each removal fails if what it removes has changed since it was seen.
+    /// the tickets that never joined the queue. Deletes the rows of settled tickets, and the item of a lock that is idle, as
+    /// [`sweep_table`](LockClient::sweep_table) says. A live holder, successor or waiter is never touched: each removal fails if what it
+    /// removes has changed since it was seen.
     ///
     /// An entry has expired when its lease, and the allowance, have passed by DynamoDB's own clock. Nothing needs this where other callers
     /// come for the lock, because they clear their way themselves. After the last release and a sweep, a lock is one item.
