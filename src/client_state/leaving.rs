@@ -183,7 +183,7 @@ impl ClientInner {
         }
         let (name, ticket) = (name.with_permits(item.permits), place.ticket);
         if !owed.is_zero() && hold.is_some() {
-            return self.keep_place(&name, place, item, (owed, &policy)).await;
+            return self.keep_place(&name, place, item, owed, &policy).await;
         }
         let attempt = Attempt::new(place.nonce, place.tickets, place.permits);
         let mut place = Place::of_another();
@@ -206,7 +206,8 @@ impl ClientInner {
         name: &LockName,
         place: &PlaceId,
         mut item: LockItem,
-        (owed, policy): (Duration, &RetryPolicy),
+        owed: Duration,
+        policy: &RetryPolicy,
     ) -> Result<(), Failure> {
         let began = self.store.now();
         loop {
