@@ -3,9 +3,7 @@
 use std::net::IpAddr;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::{Credentials, Region, SharedHttpClient};
-use aws_smithy_http_client::Builder;
-use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use aws_sdk_dynamodb::config::{Credentials, Region};
 use fairlock::embedded::Network;
 use fairlock::{LockClientBuilder, UdpNotifier};
 
@@ -28,12 +26,6 @@ pub(crate) fn notified(
     let cannot = |error| Failure::usage("cannot listen at this --notify", error);
     let notifier = UdpNotifier::bind((address, 0)).map_err(cannot)?;
     Ok(builder.notifier(notifier))
-}
-
-/// A transport with connections of its own.
-pub(crate) fn https() -> SharedHttpClient {
-    let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring));
-    https.build_https()
 }
 
 /// A client of the service at this URL.

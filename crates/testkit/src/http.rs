@@ -34,7 +34,7 @@ pub fn say(words: &str) {
     let _ = std::io::stderr().write_all(format!("{words}\n").as_bytes());
 }
 
-/// HTTP and HTTPS as the SDK speaks them.
+/// HTTP and HTTPS as the SDK speaks them, with connections of its own.
 pub fn transport() -> SharedHttpClient {
     let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring));
     https.build_https()

@@ -7,6 +7,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use fairlock::embedded::{Engine, Faults, Latency, Network};
 use fairlock::{FairLock, LockClient, LockClientBuilder};
+use fairlock_testkit::http;
 use fairlock_testkit::request_counts::Counter;
 
 use crate::contend::options::Options;
@@ -54,7 +55,7 @@ fn embedded(options: &Options) -> Result<Backend, Failure> {
 }
 
 fn over_http(url: &str) -> Backend {
-    let https = endpoint::https();
+    let https = http::transport();
     let counter = Counter::default();
     Backend {
         plain: endpoint::client(url, &Network::over(https.clone())),

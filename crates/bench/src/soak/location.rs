@@ -2,6 +2,7 @@
 
 use aws_sdk_dynamodb::Client;
 use fairlock::embedded::{Engine, Network};
+use fairlock_testkit::http;
 
 use crate::endpoint;
 use crate::failure::Failure;
@@ -29,7 +30,7 @@ impl Location {
     pub(crate) fn network(&self) -> Network {
         match self {
             Location::Here(engine) => Network::to(engine),
-            Location::There(_) => Network::over(endpoint::https()),
+            Location::There(_) => http::network(),
         }
     }
 
