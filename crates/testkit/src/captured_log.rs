@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use tracing::subscriber::NoSubscriber;
 use tracing::{Dispatch, Level};
 
-use crate::lab::{Host, Lab};
+use crate::lab::{Host, Lab, among};
 use crate::log_lines::Lines;
 use crate::virtual_time;
 
@@ -20,11 +20,7 @@ pub fn said_in_lab<const N: usize>(
     upto: Level,
     test: impl AsyncFnOnce(&Lab, [Host; N]),
 ) -> Vec<String> {
-    said(upto, async || {
-        let lab = Lab::new().await;
-        let hosts = [(); N].map(|()| lab.host());
-        test(&lab, hosts).await;
-    })
+    said(upto, async || among(|builder| builder, test).await)
 }
 
 /// Returns the lines up to a level that are logged in `test`, on the test's own thread.

@@ -209,11 +209,7 @@ impl Host {
 
 /// Runs a test in virtual time, in a laboratory of its own, with as many clients with the defaults as it names.
 pub fn in_lab<const N: usize, T>(test: impl AsyncFnOnce(&Lab, [Host; N]) -> T) -> T {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = [(); N].map(|()| lab.host());
-        test(&lab, hosts).await
-    })
+    virtual_time(among(|builder| builder, test))
 }
 
 /// The same with clients that give this number of slots.
@@ -221,11 +217,17 @@ pub fn in_slots<const N: usize, T>(
     slots: usize,
     test: impl AsyncFnOnce(&Lab, [Host; N]) -> T,
 ) -> T {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts = [(); N].map(|()| lab.host_with(|builder| builder.successor_slots(slots)));
-        test(&lab, hosts).await
-    })
+    virtual_time(among(|builder| builder.successor_slots(slots), test))
+}
+
+/// Runs a test in a laboratory of its own, with as many clients of these settings as it names.
+pub(crate) async fn among<const N: usize, T>(
+    set: impl Fn(LockClientBuilder) -> LockClientBuilder,
+    test: impl AsyncFnOnce(&Lab, [Host; N]) -> T,
+) -> T {
+    let lab = Lab::new().await;
+    let hosts = [(); N].map(|()| lab.host_with(&set));
+    test(&lab, hosts).await
 }
 
 /// Calls for lock `a` in a task of its own.

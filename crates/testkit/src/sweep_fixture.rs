@@ -16,9 +16,8 @@ use fairlock::{Clock, Error, LockClient, LockGuard, RecordWait, SweepReport};
 use tokio::time::sleep;
 
 use crate::bounded_tests::virtual_time;
+use crate::lab::SECOND;
 
-/// A second.
-pub const SECOND: Duration = Duration::from_secs(1);
 /// A day.
 pub const DAY: Duration = Duration::from_secs(24 * 3600);
 /// A lease, the allowance of the server clock, and the grain of its `Date`, together.

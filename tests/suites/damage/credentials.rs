@@ -14,10 +14,8 @@ use fairlock::{Change, Clock, Error, LockClient, LockClientBuilder, RecordWait, 
 use tokio::time::{Instant, sleep};
 
 use fairlock_testkit::keyed_tables::create_table;
-use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, in_lab};
+use fairlock_testkit::lab::{EPOCH, Host, Lab, SECOND, acquire, in_lab};
 use fairlock_testkit::real_time;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// What the provider does when it is asked for the n-th time.
 #[derive(Clone, Copy, Debug)]

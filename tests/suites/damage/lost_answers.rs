@@ -7,12 +7,10 @@ use std::time::Duration;
 use fairlock::embedded::{Fault, Gate, When};
 use fairlock::{Clock, RecordWait};
 use fairlock_testkit::ambiguous_endings::applied_unseen;
-use fairlock_testkit::lab::{EPOCH, Lab, acquire, in_lab, waits};
+use fairlock_testkit::lab::{EPOCH, Lab, SECOND, acquire, in_lab, waits};
 use fairlock_testkit::verbs::{meets, verb};
 use fairlock_testkit::virtual_time;
 use tokio::time::Instant;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn an_enter_that_was_applied_unseen_is_recognised_and_costs_no_lease() {

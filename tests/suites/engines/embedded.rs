@@ -10,6 +10,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use fairlock::Clock;
 use fairlock::embedded::{Counts, Engine, Fault, Gate, Network};
+use fairlock_testkit::lab::SECOND;
 use futures::FutureExt;
 use tempfile::TempDir;
 use tokio::time::sleep;
@@ -17,7 +18,6 @@ use tokio::time::sleep;
 use fairlock_testkit::counter::*;
 use fairlock_testkit::{real_time, virtual_time};
 
-const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
 // ---------------------------------------------------------------------------------------------------------------

@@ -5,24 +5,13 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, When};
-use fairlock::{
-    BreakOutcome, Error, FairLock, LockClient, LockGuard, LockState, LossReason, Participant,
-    RecordWait,
-};
+use fairlock::{BreakOutcome, Error, FairLock, LockGuard, LossReason, RecordWait};
 use fairlock_testkit::assert_is;
 use fairlock_testkit::lab::{
     Host, Lab, SECOND, acquire, all_wait, cut_off, have_turns, in_lab, in_slots, loss, waits,
 };
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-
-async fn state(locks: &LockClient) -> LockState {
-    locks.fair_lock("a").unwrap().inspect().await.unwrap()
-}
-
-async fn holder(locks: &LockClient) -> Participant {
-    state(locks).await.holder.unwrap()
-}
 
 /// An operator, by this name.
 fn operator(lab: &Lab) -> Host {
@@ -46,7 +35,7 @@ fn a_live_holder_is_broken_and_the_next_has_the_lock_at_once_with_a_larger_token
     with_operator(async |lab, ops, [one, two]| {
         let guard = acquire(&one).await;
         let next = waits(lab, &two).await;
-        let seen = holder(&ops.locks).await;
+        let seen = ops.inspect().await.holder.unwrap();
         let broken = Instant::now();
         let outcome = ops.locks.break_hold("a", &seen, "it is stuck").await;
         assert_eq!(next_of(&outcome.unwrap()), Some(guard.ticket().get() + 1));
@@ -73,7 +62,7 @@ fn a_release_after_the_break_tells_it_also_if_a_request_has_no_answer() {
         with_operator(async |lab, ops, [one, two]| {
             let guard = acquire(&one).await;
             let next = waits(lab, &two).await;
-            let seen = holder(&ops.locks).await;
+            let seen = ops.inspect().await.holder.unwrap();
             ops.locks.break_hold("a", &seen, "why").await.unwrap();
             let next = next.await.unwrap();
             if let Some(when) = fault {
@@ -103,7 +92,7 @@ fn a_lease_that_was_broken_is_lost_also_if_a_request_of_its_release_has_no_answe
     with_operator(async |_, ops, [one]| {
         let lock = one.locks.lease_lock("a").unwrap();
         let lease = lock.acquire("deploy", 600 * SECOND).await.unwrap();
-        let seen = holder(&ops.locks).await;
+        let seen = ops.inspect().await.holder.unwrap();
         ops.locks.break_hold("a", &seen, "why").await.unwrap();
         one.next_meets("UpdateItem", Fault::Lose(When::Before));
         let reason = loss(lock.release(&lease).await);
@@ -172,7 +161,7 @@ fn a_call_that_does_not_wait_is_told_of_no_place_that_it_will_not_have_again() {
         let gate = one.held("renew hold", 1, When::Before);
         let tried = tokio::spawn(async move { lock.acquire(RecordWait::NoWait).await });
         gate.reached(1).await;
-        let seen = holder(&ops.locks).await;
+        let seen = ops.inspect().await.holder.unwrap();
         ops.locks.break_hold("a", &seen, "why").await.unwrap();
         gate.open();
         let refused = tried.await.unwrap();
@@ -184,7 +173,7 @@ fn a_call_that_does_not_wait_is_told_of_no_place_that_it_will_not_have_again() {
 fn a_place_that_was_renewed_since_it_was_seen_stays() {
     with_operator(async |lab, ops, [one]| {
         let guard = acquire(&one).await;
-        let seen = holder(&ops.locks).await;
+        let seen = ops.inspect().await.holder.unwrap();
         lab.wait(11 * SECOND).await;
         let outcome = ops.locks.break_hold("a", &seen, "").await.unwrap();
         assert_eq!(outcome, BreakOutcome::Changed);
@@ -202,7 +191,7 @@ fn a_place_that_was_renewed_since_it_was_seen_stays() {
 fn a_renewal_beside_the_break_wins_or_loses_as_a_whole() {
     with_operator(async |lab, ops, [one]| {
         let guard = acquire(&one).await;
-        let seen = holder(&ops.locks).await;
+        let seen = ops.inspect().await.holder.unwrap();
         ops.script(|request| {
             let is_break = request.operation() == "UpdateItem";
             is_break.then_some(Fault::Delay(When::Before, 11 * SECOND))
@@ -219,7 +208,7 @@ fn a_renewal_beside_the_break_wins_or_loses_as_a_whole() {
 fn a_break_whose_answer_is_lost_is_told_as_broken() {
     with_operator(async |_, ops, [one]| {
         let guard = acquire(&one).await;
-        let seen = holder(&ops.locks).await;
+        let seen = ops.inspect().await.holder.unwrap();
         ops.next_meets("UpdateItem", Fault::Lose(When::After));
         let outcome = ops.locks.break_hold("a", &seen, "").await.unwrap();
         assert_eq!(outcome, BreakOutcome::Broken { next: None });
@@ -234,7 +223,7 @@ fn a_break_of_a_row_whose_answer_is_lost_is_told_as_broken() {
         let guard = acquire(&hosts[0]).await;
         let successor = waits(lab, &hosts[1]).await;
         let waiting = waits(lab, &hosts[2]).await;
-        let seen = state(&ops.locks).await.queue[1].clone();
+        let seen = ops.inspect().await.queue[1].clone();
         ops.next_meets("UpdateItem", Fault::Lose(When::After));
         let outcome = ops.locks.break_hold("a", &seen, "").await;
         assert_eq!(next_of(&outcome.unwrap()), Some(guard.ticket().get()));
@@ -254,7 +243,7 @@ fn successors_and_waiters_are_broken_too_and_stand_again_at_the_end() {
             let ops = operator(lab);
             let guard = acquire(&hosts[0]).await;
             let mut waiting = all_wait(lab, &hosts[1..]).await;
-            let before = state(&ops.locks).await.queue;
+            let before = ops.inspect().await.queue;
             assert_eq!(before.len(), 3);
             let outcome = ops
                 .locks
@@ -263,7 +252,7 @@ fn successors_and_waiters_are_broken_too_and_stand_again_at_the_end() {
             assert_eq!(next_of(&outcome.unwrap()), Some(guard.ticket().get()));
             // A waiter learns of it by its next poll, or by its next renewal.
             lab.wait(12 * SECOND).await;
-            let after = state(&ops.locks).await.queue;
+            let after = ops.inspect().await.queue;
             assert_eq!(after.len(), 3, "{after:#?}");
             assert!(after[2].ticket > before[2].ticket);
             assert!(guard.is_held());
@@ -294,7 +283,7 @@ fn a_waiter_is_told_that_it_lost_its_place() {
             let waiting = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
             // A place without a date is renewed soon.
             lab.wait(2 * SECOND).await;
-            let seen = state(&ops.locks).await.queue[1].clone();
+            let seen = ops.inspect().await.queue[1].clone();
             let outcome = ops.locks.break_hold("a", &seen, "out of turn").await;
             assert_eq!(next_of(&outcome.unwrap()), Some(guard.ticket().get()));
             lab.wait(12 * SECOND).await;
@@ -322,7 +311,7 @@ fn a_caller_behind_a_hold_of_its_client_is_told_why_it_lost_its_place() {
             second,
             losses,
         } = behind_a_hold(lab).await;
-        let seen = holder(&ops.locks).await;
+        let seen = ops.inspect().await.holder.unwrap();
         let outcome = ops.locks.break_hold("a", &seen, "a deployment").await;
         assert_eq!(next_of(&outcome.unwrap()), None);
         let lost = first.lost().await.reason;
@@ -345,7 +334,7 @@ fn a_waiter_that_has_the_lock_since_it_was_seen_keeps_it() {
             let guard = acquire(&hosts[0]).await;
             let first = waits(lab, &hosts[1]).await;
             let second = waits(lab, &hosts[2]).await;
-            let seen = state(&ops.locks).await.queue[waiter].clone();
+            let seen = ops.inspect().await.queue[waiter].clone();
             guard.release().await.unwrap();
             let mut holder = first.await.unwrap();
             if waiter == 1 {
@@ -368,11 +357,11 @@ fn a_row_that_is_not_as_it_was_seen_is_left_alone() {
         let guard = acquire(&hosts[0]).await;
         let _successor = waits(lab, &hosts[1]).await;
         let waiting = waits(lab, &hosts[2]).await;
-        let seen = state(&ops.locks).await.queue[1].clone();
+        let seen = ops.inspect().await.queue[1].clone();
         lab.wait(31 * SECOND).await;
         let outcome = ops.locks.break_hold("a", &seen, "").await.unwrap();
         assert_eq!(outcome, BreakOutcome::Changed);
-        let seen = state(&ops.locks).await.queue[1].clone();
+        let seen = ops.inspect().await.queue[1].clone();
         waiting.abort();
         lab.wait(2 * SECOND).await;
         let outcome = ops.locks.break_hold("a", &seen, "").await.unwrap();
@@ -408,7 +397,7 @@ fn one_of_several_holders_is_broken_and_the_others_keep_theirs() {
         let waiting = tokio::spawn(async move { waiting.acquire(RecordWait::Infinite).await });
         // Until the holds have dates, they are renewed soon.
         lab.wait(2 * SECOND).await;
-        let seen = state(&ops.locks).await;
+        let seen = ops.inspect().await;
         let all = seen.holder.iter().chain(&seen.sharers);
         let seen = all.clone().find(|one| one.ticket == goes.ticket()).unwrap();
         let outcome = ops.locks.break_hold("a", seen, "").await.unwrap();
@@ -487,7 +476,7 @@ fn all_who_share_a_lock_are_asked_and_those_who_come_later_are_not() {
 fn a_reason_that_is_too_long_is_refused_and_nothing_is_sent() {
     with_operator(async |_, ops, [one]| {
         let _guard = acquire(&one).await;
-        let seen = holder(&ops.locks).await;
+        let seen = ops.inspect().await.holder.unwrap();
         ops.network.set_faults(cut_off());
         let long = "r".repeat(129);
         let refused = ops.locks.break_hold("a", &seen, &*long).await.unwrap_err();

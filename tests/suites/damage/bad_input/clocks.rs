@@ -5,11 +5,9 @@ use std::time::Duration;
 use fairlock::embedded::Engine;
 use fairlock::{Clock, HeldLocks, RecordWait};
 use fairlock_testkit::effort::sampled;
-use fairlock_testkit::lab::{Host, Lab};
+use fairlock_testkit::lab::{Host, Lab, SECOND};
 use fairlock_testkit::panics::{count_panics, panics};
 use fairlock_testkit::virtual_time;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// The beginning, a usual time, the ends of what milliseconds, dates of answers and the system's types can tell, and beyond.
 const TIMES: [Duration; 8] = [

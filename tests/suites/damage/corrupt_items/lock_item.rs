@@ -2,18 +2,13 @@
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use fairlock::{Error, ItemProblem, LockGuard, RecordWait};
+use fairlock::{Error, ItemProblem, RecordWait};
 
 use super::{Item, SECOND, damage, items, number, text};
-use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, in_lab};
+use fairlock_testkit::lab::{Lab, acquire, cut_off, in_lab, shares};
 use fairlock_testkit::tamper::slot;
 
 const ALL: u64 = 64;
-
-async fn shares(host: &Host) -> LockGuard {
-    let lock = host.lock();
-    lock.acquire_shared(RecordWait::Infinite).await.unwrap()
-}
 
 fn set(item: &mut Item, name: &str, value: AttributeValue) {
     item.insert(name.into(), value);

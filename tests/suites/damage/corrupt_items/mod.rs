@@ -4,15 +4,12 @@
 mod lock_item;
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::{Error, ItemProblem, RecordWait};
 use fairlock_testkit::lab;
-use fairlock_testkit::lab::{Lab, acquire, in_lab, waits};
+use fairlock_testkit::lab::{Lab, SECOND, acquire, in_lab, waits};
 use fairlock_testkit::tamper::slot;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 type Item = HashMap<String, AttributeValue>;
 

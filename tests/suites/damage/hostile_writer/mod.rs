@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock_testkit::effort::{sampled, sized};
-use fairlock_testkit::lab::{acquire, cut_off, in_lab, waits};
+use fairlock_testkit::lab::{SECOND, acquire, cut_off, in_lab, waits};
 use fairlock_testkit::panics::count_panics;
 use fairlock_testkit::tamper::{
     Blow, FOREIGN, OF_A_SHARED_LOCK, OF_A_SHARER, OF_LOCK_ITEM, OF_ROW, RowBody, Target, values,
@@ -20,7 +20,6 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use siege::{Crew, Misses, play, table};
 
-const SECOND: Duration = Duration::from_secs(1);
 /// When a queue of three is at rest.
 const AT_REST: Duration = Duration::from_millis(1_500);
 

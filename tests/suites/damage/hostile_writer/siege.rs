@@ -8,11 +8,10 @@ use fairlock::{Error, HeldLocks, LockClient, LockGuard, RecordWait};
 use futures::StreamExt;
 use tokio::time::{Instant, sleep};
 
-use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire};
+use fairlock_testkit::lab::{EPOCH, Host, Lab, SECOND, acquire};
 use fairlock_testkit::panics::panics;
 use fairlock_testkit::tamper::{Blow, Table, delete_all, names_the_item};
 
-const SECOND: Duration = Duration::from_secs(1);
 /// How long the siege lasts.
 const SIEGE: Duration = Duration::from_secs(12);
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -11,13 +11,13 @@ use aws_sdk_dynamodb::operation::transact_write_items::builders::TransactWriteIt
 use aws_sdk_dynamodb::types::{TransactWriteItem, Update};
 use aws_smithy_async::time::TimeSource;
 use fairlock::embedded::{Fault, Faults, Gate, Latency, Network, When};
+use fairlock_testkit::lab::SECOND;
 use futures::FutureExt;
 use tokio::time::{Instant, sleep};
 
 use fairlock_testkit::counter::*;
 use fairlock_testkit::virtual_time;
 
-const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
 // ---------------------------------------------------------------------------------------------------------------

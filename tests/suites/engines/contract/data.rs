@@ -12,7 +12,7 @@ use fairlock_testkit::verbs::meets;
 type Data = Option<(Vec<u8>, Ticket)>;
 
 async fn carried(rig: &Rig) -> Data {
-    let lock = rig.host().locks.fair_lock("a").unwrap();
+    let lock = rig.host().lock();
     let data = lock.inspect().await.unwrap().data;
     data.map(|data| (data.bytes.to_vec(), data.ticket))
 }

@@ -118,7 +118,7 @@ fn a_client_whose_reads_are_not_consistent_is_found() {
             let fields = body.as_object_mut();
             fields.map(|fields| fields.remove("ConsistentRead"));
         });
-        let lock = host.locks.fair_lock("a").expect("a lock's name");
+        let lock = host.lock();
         lock.inspect().await.expect("an empty queue");
     });
 }

@@ -18,8 +18,8 @@ use fairlock_testkit::lab::{EPOCH, Host};
 use fairlock_testkit::tamper::{Item, Table, held_in_slot, successors};
 use fairlock_testkit::{real_time, virtual_time};
 
-pub(crate) const SECOND: Duration = Duration::from_secs(1);
-pub(crate) const MS: Duration = Duration::from_millis(1);
+pub(crate) use fairlock_testkit::lab::{MS, SECOND};
+
 /// The lease of clients that will die. Other clients have the default.
 pub(crate) const SHORT: Duration = Duration::from_secs(3);
 
@@ -250,7 +250,7 @@ impl Rig {
         let lock = host.lock();
         let waiting = async move { lock.acquire(RecordWait::Infinite).await };
         let waiting = tokio::spawn(waiting);
-        let onlooker = self.host().locks.fair_lock("a").unwrap();
+        let onlooker = self.host().lock();
         until(async || onlooker.inspect().await.unwrap().queue.len() > before).await;
         waiting
     }

@@ -7,8 +7,8 @@ use fairlock::{Error, LossReason};
 
 use super::faults::{each, in_vain, unseen};
 use super::rig::{Rig, SECOND, SHORT, granted, until};
-use super::sharing::{counted, shares, takes, waits_for};
-use fairlock_testkit::lab::{Host, cut_off};
+use super::sharing::{counted, takes, waits_for};
+use fairlock_testkit::lab::{Host, cut_off, shares};
 use fairlock_testkit::verbs::meets;
 
 /// The writes that bring four callers to their permits and away from them, and which caller sends each.

@@ -4,16 +4,11 @@ use fairlock::{Error, ItemProblem, LockGuard, RecordWait, Stage};
 use futures::future::join_all;
 
 use super::rig::{Rig, Waiting, granted, is_held, until};
-use fairlock_testkit::lab::{Host, acquire};
+use fairlock_testkit::lab::{Host, acquire, shares};
 use fairlock_testkit::tamper::{Item, held_in_slot, successors};
 
 /// The permits of the lock in these scenarios.
 pub(crate) const FIVE: u64 = 5;
-
-pub(crate) async fn shares(host: &Host) -> LockGuard {
-    let lock = host.lock();
-    lock.acquire_shared(RecordWait::Infinite).await.unwrap()
-}
 
 /// Takes this many of five permits.
 pub(crate) async fn takes(host: &Host, permits: u64) -> LockGuard {
@@ -24,7 +19,7 @@ pub(crate) async fn takes(host: &Host, permits: u64) -> LockGuard {
 
 /// Waits until a call is in the queue, behind `before` others.
 async fn is_in_queue(rig: &Rig, before: usize) {
-    let onlooker = rig.host().locks.fair_lock("a").unwrap();
+    let onlooker = rig.host().lock();
     until(async || onlooker.inspect().await.unwrap().queue.len() > before).await;
 }
 

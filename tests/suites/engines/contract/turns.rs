@@ -103,7 +103,7 @@ pub(crate) async fn those_who_stop_waiting_are_passed(rig: &Rig) {
 pub(crate) async fn every_record_wait_is_granted_a_free_lock_and_a_time_out_of_zero_is_refused(
     rig: &Rig,
 ) {
-    let lock = rig.host().locks.fair_lock("a").unwrap();
+    let lock = rig.host().lock();
     for wait in [
         RecordWait::NoWait,
         RecordWait::Timeout(60 * SECOND),
@@ -135,7 +135,7 @@ pub(crate) async fn a_wait_that_times_out_leaves_nothing(rig: &Rig) {
         assert!(matches!(refused, Error::NotGranted { .. }), "{refused}");
         assert!(took >= SECOND, "{took:?}");
     }
-    let onlooker = rig.host().locks.fair_lock("a").unwrap();
+    let onlooker = rig.host().lock();
     until(async || onlooker.inspect().await.unwrap().queue.is_empty()).await;
     assert!(guard.is_held());
     guard.release().await.unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fairlock::RecordWait;
 use fairlock::embedded::Faults;
-use fairlock_testkit::lab::{Host, cut_off, in_lab};
+use fairlock_testkit::lab::{Host, SECOND, cut_off, in_lab};
 
 use adapter::FairLockClient;
 use shape::{DynamoError, LockClient, LockItem};
@@ -55,7 +55,6 @@ mod shape {
     }
 }
 
-const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(30);
 
 fn client(host: &Host) -> FairLockClient {

@@ -12,6 +12,7 @@ use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use fairlock::embedded::{Fault, Faults, Network, When};
 use fairlock::{Error, LockClient, LossReason, RecordWait, Ticket};
 use fairlock_testkit::assert_is;
+use fairlock_testkit::captured_log::said_in_lab;
 use fairlock_testkit::effort::sized;
 use fairlock_testkit::lab::{
     EPOCH, Host, Lab, MS, SECOND, acquire, away, cut_all, cut_off, has_turn, in_lab, loss, silent,
@@ -22,9 +23,23 @@ use fairlock_testkit::virtual_time;
 use futures::{FutureExt, poll};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use tracing::Level;
 
 /// The default lease without its margin.
 const BELIEVED: Duration = Duration::from_millis(29_400);
+
+#[test]
+fn a_holder_whose_table_is_deleted_is_told_so_and_its_log_too() {
+    let lines = said_in_lab(Level::WARN, async |lab, [host]| {
+        let guard = acquire(&host).await;
+        let delete = lab.engine.client().delete_table().table_name("locks");
+        delete.send().await.unwrap();
+        let lost = guard.lost().await;
+        assert!(lost.to_string().contains("ResourceNotFound"), "{lost}");
+    });
+    let is_told = lines.iter().any(|line| line.contains("ResourceNotFound"));
+    assert!(is_told, "{lines:?}");
+}
 
 #[test]
 fn the_lease_counts_from_before_the_request_and_not_from_the_answer() {

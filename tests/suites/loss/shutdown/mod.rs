@@ -3,22 +3,25 @@
 
 mod standstill;
 
+use std::pin::pin;
+
 use fairlock::embedded::{Engine, Fault, Faults, Gate, When};
 use fairlock::{
     Closed, Error, HeldLocks, LockClient, LockGuard, LossReason, RecordWait, ShutdownReport, Ticket,
 };
 use fairlock_testkit::assert_is;
 use fairlock_testkit::captured_log::said_in_lab;
-use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, cut_off, in_lab, in_slots, loss, waits};
+use fairlock_testkit::lab::{
+    self, Host, Lab, SECOND, acquire, cut_off, in_lab, in_slots, loss, waits,
+};
 use fairlock_testkit::{real_time, virtual_time};
 use futures::future::{BoxFuture, FutureExt, join_all};
-use futures::poll;
+use futures::{StreamExt, poll};
 use tokio::task::JoinHandle;
 use tracing::Level;
 
 fn acquires(host: &Host) -> JoinHandle<Result<LockGuard, Error>> {
-    let lock = host.lock();
-    tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await })
+    lab::acquires(host, RecordWait::Infinite)
 }
 
 /// Shuts a client down, and opens a gate when the shutdown has begun, which waits for what is held there.
@@ -38,8 +41,31 @@ fn is_clean(report: &ShutdownReport) -> bool {
 /// Asserts that all that could not be done is the release under this ticket.
 #[track_caller]
 fn is_undone(report: &ShutdownReport, ticket: Ticket) {
-    let undone: Vec<_> = report.unfinished.iter().map(ToString::to_string).collect();
-    assert_eq!(undone, [format!("releasing lock `a` (ticket {ticket})")]);
+    assert_eq!(
+        report.unfinished,
+        [format!("releasing lock `a` (ticket {ticket})")]
+    );
+}
+
+#[test]
+fn hundreds_of_calls_that_meet_a_shutdown_hold_nothing_after_it() {
+    in_lab(async |lab, [host, other]| {
+        let calls = (0..500).map(|number| {
+            let lock = host.locks.fair_lock(number.to_string()).unwrap();
+            async move { lock.acquire(RecordWait::NoWait).await }
+        });
+        let shutdown = host.locks.shutdown(HeldLocks::Release, 30 * SECOND);
+        let (calls, report) = tokio::join!(join_all(calls), shutdown);
+        assert!(report.unfinished.is_empty(), "{report:?}");
+        drop(calls);
+        lab.settle().await;
+        let report = host.locks.shutdown(HeldLocks::Release, SECOND).await;
+        assert!(report.held.is_empty(), "{report:?}");
+        let mut locks = pin!(other.locks.locks());
+        while let Some(state) = locks.next().await {
+            assert!(state.unwrap().holder.is_none());
+        }
+    });
 }
 
 #[test]

@@ -9,6 +9,7 @@ use futures::future::join;
 
 use super::{ALLOWED, MINUTE, in_processes, is_at_rest, is_refused, named, process};
 use fairlock_testkit::assert_is;
+use fairlock_testkit::invalid::is_invalid;
 use fairlock_testkit::lab::{Lab, SECOND, acquire, cut_off, in_lab, waits};
 use fairlock_testkit::verbs::verb;
 use fairlock_testkit::virtual_time;
@@ -168,9 +169,14 @@ fn permits_and_shared_holds_become_leases_and_what_was_given_back_stays_so() {
 #[test]
 fn what_cannot_become_a_lease_is_refused_and_released() {
     in_processes(async |lab, [host]| {
-        for (id, span) in [("", MINUTE), ("job", SECOND / 2), ("job", 100_000 * MINUTE)] {
+        for (id, span, words) in [
+            ("", MINUTE, "the id of a lease"),
+            ("job", SECOND / 2, "must be at least"),
+            ("job", 100_000 * MINUTE, "must be at most"),
+        ] {
             let refused = acquire(&host).await.into_lease(id, span).await;
-            assert_is!(refused, Err(Error::Invalid(_)));
+            let refused = refused.unwrap_err();
+            assert!(is_invalid(&refused, words), "{refused}");
             assert!(is_at_rest(lab).await, "{id}");
         }
     });
