@@ -380,6 +380,10 @@ impl Network {
         self.state().connections.keep(connection);
     }
 
+    pub(crate) fn leads_to_engine(&self) -> bool {
+        matches!(self.0.far, Far::Engine(_))
+    }
+
     pub(crate) fn observer(&self) -> Option<Observer> {
         self.state().observer.clone()
     }

@@ -17,6 +17,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::RecordWait;
 use fairlock_testkit::cost::{Constants, QueueCost, TurnCost};
+use fairlock_testkit::effort::sized;
 use fairlock_testkit::queue::{Build, Items, QueueSetup, Site};
 use fairlock_testkit::request_counts::Counter;
 use fairlock_testkit::virtual_time;
@@ -193,8 +194,8 @@ fn setup(waiters: usize, hold: u32, settles: u64) -> QueueSetup {
         waiters,
         hold: MS * hold,
         round_trip: ROUND_TRIP,
-        settles: Duration::from_secs(settles),
-        handoffs: 100,
+        settles: Duration::from_secs(sized(settles / 2, settles)),
+        handoffs: sized(50, 100),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fairlock::embedded::{Fault, Faults, When};
 use fairlock::{Error, LockGuard, RecordWait, ResizeOutcome};
-use fairlock_testkit::effort::sized;
+use fairlock_testkit::effort::{sampled, sized};
 use fairlock_testkit::invalid::is_invalid;
 use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, away, cut_off, have_turns, in_lab};
 use futures::future::join_all;
@@ -348,7 +348,7 @@ async fn quick_turns(lab: &Lab, host: &Host, turns: &AtomicU64, is_over: &Atomic
 /// While the operator's change is on its way, the first slot changes hands many times. One caller keeps its permit throughout.
 #[test]
 fn an_operator_far_away_changes_the_number_while_the_holders_change_all_the_time() {
-    for round_trip in [60, 200] {
+    for round_trip in sampled([200, 60].into_iter(), 2) {
         in_lab(async move |lab, []| {
             let (ops, stays) = (lab.host(), takes(&lab.host(), 1).await);
             let hosts: Vec<_> = (0..7).map(|_| lab.host()).collect();
@@ -360,7 +360,7 @@ fn an_operator_far_away_changes_the_number_while_the_holders_change_all_the_time
             let callers = hosts.iter();
             let callers = callers.map(|host| quick_turns(lab, host, &turns, &is_over));
             let operator = async {
-                for _ in 0..sized(3, 10) {
+                for _ in 0..sized(2, 10) {
                     let before = turns.load(Ordering::SeqCst);
                     lab.wait(SECOND / 2).await;
                     assert!(turns.load(Ordering::SeqCst) > before + 40);
@@ -413,7 +413,7 @@ async fn worker(lab: &Lab, host: &Host, books: &Books, (seed, turns): (u64, usiz
 /// Changes the number again and again. A while after each change, no more is held than there are, unless by one holder.
 async fn operator(lab: &Lab, ops: &Host, books: &Books, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
-    for _ in 0..12 {
+    for _ in 0..sized(8, 12) {
         let permits = random.u64(1..=9);
         let outcome = ops.locks.resize("s", permits).await.unwrap();
         assert!(outcome != ResizeOutcome::Contended, "{permits}");
@@ -430,14 +430,14 @@ async fn operator(lab: &Lab, ops: &Host, books: &Books, seed: u64) {
 
 #[test]
 fn callers_of_all_kinds_go_on_while_the_number_changes_again_and_again() {
-    for seed in 0..sized(2, 20) {
+    for seed in 0..sized(1, 20) {
         in_lab(async move |lab, hosts: [Host; 8]| {
             let ops = lab.host();
             let books = Arc::new(Books::default());
             takes(&hosts[0], 1).await.release().await.unwrap();
             let works = hosts.iter().enumerate().map(|(index, host)| {
                 let seed = seed as u64 * 100 + index as u64;
-                worker(lab, host, &books, (seed, 20))
+                worker(lab, host, &books, (seed, sized(12, 20)))
             });
             tokio::join!(join_all(works), operator(lab, &ops, &books, seed as u64));
             assert_eq!(*books.faults.lock().unwrap(), [""; 0], "seed {seed}");

@@ -80,9 +80,12 @@ async fn watched(budget: &Budget, build: Build, places: Places) -> Vec<Traffic> 
     let site = Site::built(Duration::from_millis(ROUND_TRIP_MS.into()), build).await;
     let (everybody, mut waiting) = (Counter::default(), JoinSet::new());
     let mut watched = Vec::new();
-    let last = places.iter().map(|(place, _)| *place).max();
-    for place in 0..=last.unwrap_or_default() {
-        let is_watched = places.iter().any(|(of, _)| *of == place);
+    // In a check, those who are watched come one after the other.
+    let place =
+        |(nth, (place, _)): (usize, &(usize, _))| if budget.is_brief { nth } else { *place };
+    let places: Vec<_> = places.iter().enumerate().map(place).collect();
+    for place in 0..=places.last().copied().unwrap_or_default() {
+        let is_watched = places.contains(&place);
         let counter = if is_watched {
             Counter::default()
         } else {

@@ -1,5 +1,7 @@
 //! The command line explains itself, refuses senseless input, and has colours only where they are seen.
 
+use fairlock_testkit::effort::sampled;
+
 use crate::command::{Said, rows, said};
 use crate::home::Home;
 use crate::served::AWS;
@@ -290,13 +292,13 @@ fn flags_of_a_place_are_checked_by_every_command_that_takes_them() {
         "--table abc --table def",
         "--namespace",
     ];
-    for [command, rest] in rows(COMMANDS) {
-        for flags in wrong {
-            let (flag, value) = flags.split_once(' ').unwrap_or((flags, ""));
-            // Without a value it would take the next word for one.
-            let rest = if value.is_empty() { "" } else { rest };
-            assert_misuse(&run(&format!("{command} {flags} {rest}")), &[flag]);
-        }
+    let cells = rows(COMMANDS).flat_map(|command| wrong.map(|flags| (command, flags)));
+    // Every command and every flag is in the sample.
+    for ([command, rest], flags) in sampled(cells, 5) {
+        let (flag, value) = flags.split_once(' ').unwrap_or((flags, ""));
+        // Without a value it would take the next word for one.
+        let rest = if value.is_empty() { "" } else { rest };
+        assert_misuse(&run(&format!("{command} {flags} {rest}")), &[flag]);
     }
 }
 
@@ -319,12 +321,11 @@ fn names_that_cannot_be_are_refused_before_anything_is_sent() {
         --ttl-attribute sk     | too
     ";
     let nowhere = "--endpoint-url http://127.0.0.1:1";
-    for [flags, word] in rows(WRONG) {
+    let cells = rows(COMMANDS).flat_map(|command| rows(WRONG).map(move |wrong| (command, wrong)));
+    for ([command, rest], [flags, word]) in sampled(cells, 5) {
         let flags = flags.replace("LONG", &"x".repeat(1025));
-        for [command, rest] in rows(COMMANDS) {
-            let line = format!("{command} {nowhere} {flags} {rest}");
-            run_with(&AWS, &line).assert_refused(MISUSE, &[word]);
-        }
+        let line = format!("{command} {nowhere} {flags} {rest}");
+        run_with(&AWS, &line).assert_refused(MISUSE, &[word]);
     }
     for lock in ["''", &"x".repeat(2049)] {
         let shown = run_with(&AWS, &format!("show {nowhere} {lock}"));

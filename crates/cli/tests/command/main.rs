@@ -9,6 +9,7 @@
 mod bench;
 mod clients;
 mod command;
+mod crash;
 mod credentials;
 mod data;
 mod demo;

@@ -11,6 +11,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, When};
 use fairlock::{Error, LockClientBuilder, LockGuard, RecordWait, Stage};
 use fairlock_testkit::assert_is;
+use fairlock_testkit::effort::sized;
 use fairlock_testkit::lab::{
     EPOCH, Host, Lab, MS, SECOND, acquire, acquires, cut_all, cut_off, in_lab, in_slots, silent,
     waits,
@@ -25,15 +26,16 @@ const REQUEST: Duration = Duration::from_secs(2);
 /// As many as can share a fair lock, and as many as can wait in its slots behind them.
 #[test]
 fn one_call_clears_a_lock_whose_holders_and_slots_are_all_dead() {
-    in_slots(32, async |lab, hosts: [Host; 34]| {
+    let (slots, readers) = sized((8, 16), (32, 64));
+    in_slots(slots, async |lab, hosts: [Host; 34]| {
         let shared = hosts[0].lock();
         // The first of them has the first slot. When it has gone, all of them stand beside the slots.
         let reader = async || shared.acquire_shared(RecordWait::NoWait).await.unwrap();
         let first = reader().await;
-        let mut reading = join_all((0..63).map(|_| reader())).await;
+        let mut reading = join_all((1..readers).map(|_| reader())).await;
         first.release().await.unwrap();
         reading.push(reader().await);
-        let writing: Vec<_> = hosts[1..]
+        let writing: Vec<_> = hosts[1..=slots + 1]
             .iter()
             .map(|host| acquires(host, RecordWait::Infinite))
             .collect();
@@ -41,9 +43,9 @@ fn one_call_clears_a_lock_whose_holders_and_slots_are_all_dead() {
         let state = shared.inspect().await.unwrap();
         let holders = state.holder.iter().chain(&state.sharers).count();
         let in_slots = state.queue.iter().filter(|it| it.stage == Stage::Successor);
-        assert_eq!((holders, in_slots.count()), (64, 33));
+        assert_eq!((holders, in_slots.count()), (readers, slots + 1));
         cut_all(&hosts);
-        lab.wait(60 * SECOND).await;
+        lab.wait(45 * SECOND).await;
         assert!(lab.host().try_acquire().await.is_some());
         drop((reading, writing));
     });

@@ -96,7 +96,7 @@ fn in_time(contest: Contest, requests: f64) -> Course {
 #[test]
 fn a_handoff_between_hosts_that_notify_each_other_takes_one_poll() {
     for (holds, requests) in [(&[50][..], 4.0), (&[1000], 4.0), (&[0], 4.0)] {
-        let course = in_time(eight(sized(120, 400), holds), requests);
+        let course = in_time(eight(sized(80, 400), holds), requests);
         let told = format!("8 workers, {holds:?} ms, 99 of 100");
         at_most(&told, course.handoff(0.99), 1.6);
     }
@@ -107,7 +107,7 @@ fn a_handoff_between_hosts_that_notify_each_other_takes_one_poll() {
 #[test]
 fn a_waiter_behind_the_slots_is_notified_of_its_slot_and_polls_little_before() {
     for (holds, requests) in [(&[50][..], 7.8), (&[0], 8.0), (&[10, 90, 35, 0, 120], 8.0)] {
-        in_time(many(sized(256, 640), holds), requests);
+        in_time(many(sized(160, 640), holds), requests);
     }
 }
 
@@ -116,7 +116,7 @@ fn a_waiter_behind_the_slots_is_notified_of_its_slot_and_polls_little_before() {
 #[test]
 fn a_queue_that_loses_half_of_its_notifications_goes_on_as_fast_as_one_that_polls() {
     for (holds, most) in sampled([(&[50][..], 1.1), (&[0], 1.15)].into_iter(), 2) {
-        let contest = || many(sized(128, 320), holds);
+        let contest = || many(sized(96, 320), holds);
         let polling = virtual_time(contest().run());
         let (mut requests, mut slowness) = (Vec::new(), Vec::new());
         for seed in 5..sized(6, 13) {
@@ -278,7 +278,7 @@ fn passes_the_dead([comes, dies]: [Duration; 2], lie: Option<Lie>) -> Duration {
 fn a_lie_about_a_dead_holder_delays_the_next_by_a_heartbeat_at_most() {
     // Both heartbeats are ten seconds apart.
     let moments = || {
-        let each = || (0..10).step_by(sized(3, 1)).map(|moment| SECOND * moment);
+        let each = || (0..10).step_by(sized(5, 1)).map(|moment| SECOND * moment);
         each().flat_map(move |comes| each().map(move |dies| [comes, SECOND * 30 + dies]))
     };
     let longest = |lie| {

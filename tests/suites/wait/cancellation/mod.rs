@@ -62,9 +62,15 @@ fn play_all(scenes: &[Scene], wait: RecordWait, client: Client) {
         .iter()
         .enumerate()
         .flat_map(|(nth, scene)| Fate::all(client).map(move |fate| (nth, *scene, fate)));
-    let cells: Vec<_> = sampled(fates, brief(client)).enumerate().collect();
+    // In a brief run each scene is played without a time-out by a client that lives, and some by the others.
+    let is_partial = wait == LONG || client != Client::Lives;
+    let every = brief(client) * if is_partial { 3 } else { 1 };
+    let cells: Vec<_> = sampled(fates, every).enumerate().collect();
     let played: BTreeSet<_> = cells.iter().map(|(_, (nth, ..))| nth).collect();
-    assert_eq!(played.len(), scenes.len(), "scenes that are played");
+    assert!(
+        played.len() == scenes.len() || is_partial,
+        "scenes that are played"
+    );
     let cells = cells.into_iter().flat_map(|(number, (_, scene, fate))| {
         ways_of(&scene, number).iter().map(move |notifies| Cell {
             scene,
@@ -187,7 +193,7 @@ fn a_part_that_is_given_back_and_dropped_anywhere_leaves_nothing_taken() {
 fn whatever_an_operator_asks_for_dropped_anywhere_is_had_by_asking_again() {
     let cells = CLIENTS.into_iter().flat_map(|client| {
         let cells = operators::all(client).collect::<Vec<_>>();
-        sampled(cells.into_iter(), brief(client)).collect::<Vec<_>>()
+        sampled(cells.into_iter(), 2 * brief(client)).collect::<Vec<_>>()
     });
     let (mut played, mut failed) = (0, Vec::new());
     for cell in cells {

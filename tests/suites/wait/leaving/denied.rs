@@ -74,7 +74,7 @@ fn without_batches_rows_are_deleted_one_by_one_and_nothing_is_left() {
     virtual_time(async {
         let crowd = Crowd::denied(&["BatchWriteItem"]).await;
         let first = crowd.round().await;
-        for _ in 1..sized(8, 20) {
+        for _ in 1..sized(5, 20) {
             let requests = crowd.round().await;
             assert!(requests < first * 5 / 4, "{first}, then {requests}");
             assert!(crowd.lab.items("a").await.len() < 10);
@@ -90,7 +90,7 @@ fn without_deletions_turns_take_no_more_requests_the_more_rows_are_left() {
     virtual_time(async {
         let crowd = Crowd::denied(&["BatchWriteItem", "DeleteItem"]).await;
         let mut rounds = Vec::new();
-        let last = sized(11, 19);
+        let last = sized(6, 19);
         for _ in 0..=last {
             rounds.push(crowd.round().await);
         }
@@ -100,7 +100,7 @@ fn without_deletions_turns_take_no_more_requests_the_more_rows_are_left() {
         assert!(crowd.of("BatchWriteItem") <= MAX_TRIES);
         assert!(crowd.of("DeleteItem") <= MAX_TRIES);
         let settled_rows = crowd.lab.items("a").await.len() as u64 - 1;
-        assert!(settled_rows > sized(300, 500), "{settled_rows}");
+        assert!(settled_rows > sized(150, 500), "{settled_rows}");
         let mut left = 0;
         for host in &crowd.hosts {
             left += host.locks.shutdown(HeldLocks::Keep, SECOND).await.rows_left;

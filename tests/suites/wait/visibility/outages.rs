@@ -80,7 +80,7 @@ fn an_outage_before_a_place_is_had_is_told_at_once_and_waited_out() {
             assert_eq!(brief(&told), [(None, true)], "{words}");
             let cause = told.lock().unwrap()[0].1.clone().unwrap().cause;
             assert!(cause.contains(words), "{cause}");
-            lab.wait(sized(300, 3_600) * SECOND).await;
+            lab.wait(sized(150, 3_600) * SECOND).await;
             assert!(!asked.is_finished());
             host.script(|_| None);
             asked.await.unwrap().unwrap().release().await.unwrap();

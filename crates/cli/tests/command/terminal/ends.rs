@@ -64,7 +64,7 @@ fn ended(home: &Home, holder: Running) -> Said {
 #[track_caller]
 fn nothing_outlives_its_turn(flags: &str, take_away: impl Fn(&Home)) -> Said {
     let (home, holder) = clinging(flags);
-    let next = || home.start_sh("--lease 2s", NEXT);
+    let next = || home.start_sh("--lease 30s", NEXT);
     let waits = next();
     until("the next waits", || home.has_a_successor());
     take_away(&home);
@@ -111,7 +111,7 @@ fn nothing_outlives_a_holder_that_is_killed() {
 fn nothing_outlives_a_holder_that_is_stopped() {
     let stop = |home: &Home| signal_holder(home, Signal::STOP);
     let words = ["lock `a` was lost"];
-    nothing_outlives_its_turn("--lease 2s", stop).assert_ended(76, &words);
+    nothing_outlives_its_turn("--lease 4s", stop).assert_ended(76, &words);
 }
 
 #[test]
@@ -123,12 +123,12 @@ fn nothing_outlives_a_supervisor_that_is_killed() {
 
 #[test]
 fn nothing_outlives_a_lease_that_cannot_be_renewed() {
-    nothing_outlives_its_turn("--lease 2s", keep_the_table_away).assert_ended(76, &[]);
+    nothing_outlives_its_turn("--lease 4s", keep_the_table_away).assert_ended(76, &[]);
 }
 
 #[test]
 fn nothing_outlives_a_lease_whose_supervisor_is_stopped() {
-    let ended = nothing_outlives_its_turn("--lease 2s", |home| {
+    let ended = nothing_outlives_its_turn("--lease 4s", |home| {
         signal_supervisor(home, Signal::STOP);
         keep_the_table_away(home);
     });

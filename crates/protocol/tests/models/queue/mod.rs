@@ -45,7 +45,7 @@ use rules::{Mutant, Rules};
 use stateright::{Checker, Model};
 use world::{Action, Setup};
 
-use crate::explore::Search;
+use crate::explore::{Search, is_tried};
 
 fn setup(roles: &[Role], rounds: u8, slots: usize, faults: Faults) -> Setup {
     Setup {
@@ -91,7 +91,7 @@ fn search(setup: &Setup) -> Search<'_, Setup> {
 /// Asserts that every property holds in every state, and that from every state the live clients can come to their end by themselves. Also
 /// asserts that there are exactly so many states.
 fn each_proves<const N: usize>(all: [(Setup, usize); N]) {
-    for (setup, states) in all {
+    for (setup, states) in all.into_iter().filter(|(_, states)| is_tried(*states)) {
         search(&setup).run().proves(states);
     }
 }
@@ -157,6 +157,7 @@ fn a_tardy_client_is_waited_for_and_two_faults_come_together() {
     each_proves([
         (setup(THREE, 1, 1, late), 25_486),
         (setup(TWO, 1, 1, LATE_RENEWAL), 69_353),
+        (setup(TWO, 1, 1, WITHOUT_DUPLICATES), 18_967),
         (setup(TWO, 2, 1, WITHOUT_DUPLICATES), 2_366_047),
     ]);
 }
@@ -167,6 +168,7 @@ fn callers_that_do_not_wait_and_sweepers_come_between_clients() {
     let all = &[Waiter, Drawer, Caller, Sweeper];
     each_proves([
         (setup(&[Waiter, Drawer, Caller], 1, 1, ANY), 239_761),
+        (setup(&[Waiter, Drawer, Sweeper], 1, 1, ANY), 37_466),
         (setup(&[Waiter, Drawer, Sweeper], 1, 1, any_two), 1_482_408),
         (setup(&[Drawer, Caller, Sweeper], 1, 1, any_two), 806_956),
         (setup(all, 1, 1, Faults::NONE), 30_643),
@@ -204,14 +206,16 @@ fn larger_sizes() {
     let with_an_operator = &[Reader, Reader, Reader, Downgrader, Operator(1)];
     let mut of_three = of_two(with_an_operator, 1, 2, Faults::NONE);
     of_three.rules.permits = 3;
-    each_proves([
+    for (setup, states) in [
         (setup(TWO, 2, 1, any_two), 7_227_144),
         (setup(THREE, 1, 1, WITHOUT_DUPLICATES), 6_320_203),
         (setup(&[Waiter, Drawer, Caller], 1, 1, any_two), 7_209_498),
         (setup(FOUR, 1, 3, Faults::NONE), 1_401_849),
         (setup(&[Pair, Pair, Sweeper], 1, 1, any_two), 3_603_091),
         (of_three, 6_467_893),
-    ]);
+    ] {
+        search(&setup).run().proves(states);
+    }
 }
 
 /// Each planted change of a rule, the property that it breaks, and where.

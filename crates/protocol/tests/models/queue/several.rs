@@ -24,6 +24,7 @@ fn readers_and_writers_share_two_permits() {
         (one_slot(&[Reader, Reader, Drawer], ANY), 423_105),
         (two_slots(&[Reader, Reader, Reader], ANY), 50_637),
         (of_two(&[Reader, Drawer], 2, 1, ANY), 333_510),
+        (two_slots(&downgrades, Faults::NONE), 14_384),
         (two_slots(&downgrades, ANY), 1_197_984),
     ]);
 }

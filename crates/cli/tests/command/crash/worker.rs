@@ -13,8 +13,8 @@ use std::time::Duration;
 use fairlock::{FairLock, LockClient, LockClientBuilder, LockGuard, RecordWait, UdpNotifier};
 use fairlock_cli::contention::monotonic::now_ns;
 
-use crate::ledger::Pen;
-use crate::location::Location;
+use super::ledger::Pen;
+use super::location::Location;
 
 pub(crate) const LOCK: &str = "crashed";
 pub(crate) const LEASE: Duration = Duration::from_secs(2);

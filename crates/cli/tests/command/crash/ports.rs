@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use crate::PROCESSES;
+use super::PROCESSES;
 
 /// A process starts before the one that it replaces is killed.
 const SPAN: u16 = PROCESSES as u16 + 1;

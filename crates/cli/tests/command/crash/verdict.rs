@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::ledger::{Book, Hold};
+use super::ledger::{Book, Hold};
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {

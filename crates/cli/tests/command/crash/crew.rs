@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::ledger::Ledger;
-use crate::worker::LEASE;
+use super::ledger::Ledger;
+use super::worker::LEASE;
 
 /// However busy the machine is, the next process is granted the lock by then. This bounds liveness; the actual times are reported in
 /// leases.

@@ -2,11 +2,6 @@
 //! gets the lock soon after. In half of the arenas the processes notify each other of their turns.
 //!
 //! `FAIRLOCK_CRASH_KILLS` is how many are killed, `FAIRLOCK_CRASH_SEED` when and which.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a helper of a test that cannot go on has failed the test; processes live in real time"
-)]
 
 mod crew;
 mod ledger;
@@ -91,7 +86,7 @@ fn with_places(command: &mut Command, location: &Location, ledger: &Path) {
 
 /// The same, notified at this port, if there is one.
 fn client(location: &Location, ledger: &Path, port: Option<u16>) -> Command {
-    let mut command = process("takes_turns", location, ledger);
+    let mut command = process("crash::takes_turns", location, ledger);
     if let Some(port) = port {
         command.env(NOTIFY, port.to_string());
     }
@@ -114,7 +109,7 @@ fn run_at(lock: &str, location: &Location, ledger: &Path, port: Option<u16>) -> 
     command
         .args([lock, "--"])
         .arg(std::env::current_exe().unwrap());
-    command.args(["--exact", "writes_with_its_ticket", "--ignored"]);
+    command.args(["--exact", "crash::writes_with_its_ticket", "--ignored"]);
     with_places(&mut command, location, ledger);
     command
 }
@@ -271,7 +266,7 @@ fn with_a_planted_fault(fence: Fence, is_found: impl Fn(&Verdict) -> bool) -> Ve
         let home = TempDir::new().unwrap();
         let location = Location::file(home.path().join("locks.db"));
         let start = |ledger: &Path| {
-            let mut command = process("takes_turns", &location, ledger);
+            let mut command = process("crash::takes_turns", &location, ledger);
             command.env(IGNORES_LOSS, "yes");
             command
         };
