@@ -43,9 +43,8 @@ impl ServedEngine {
     /// A place whose client has an address where no server listens.
     pub async fn nowhere(wire: Wire) -> ServedEngine {
         let mut place = ServedEngine::new(wire).await;
-        let nowhere = std::net::TcpListener::bind("localhost:0").unwrap();
-        let url = format!("{}://{}", wire.scheme(), nowhere.local_addr().unwrap());
-        drop(nowhere);
+        // No test is given this port, as it might be a port that was free a moment ago.
+        let url = format!("{}://localhost:1", wire.scheme());
         let config = place.client.config().to_builder().endpoint_url(url);
         place.client = Client::from_conf(config.build());
         place
