@@ -22,6 +22,7 @@ mod inspect;
 mod lease;
 mod line;
 mod operations;
+mod outages;
 mod output;
 mod resize;
 mod run;
@@ -33,4 +34,3 @@ mod sweep;
 mod terminal;
 #[cfg(feature = "top")]
 mod top;
-mod transport;
