@@ -45,6 +45,15 @@ struct Figure {
 }
 
 impl Figure {
+    fn new(what: String, measured: f64, cost: QueueCost, of: Of) -> Figure {
+        Figure {
+            what,
+            measured,
+            cost,
+            of,
+        }
+    }
+
     fn by_formula(&self, constants: Constants) -> f64 {
         let with = QueueCost {
             constants,
@@ -124,15 +133,8 @@ fn queues() -> Vec<Measurement> {
             ("read units", measured.read_units, |it| it.turn().read_units),
             ("writes", writes, |it| it.requests_to_write()),
         ];
-        let figure = |(figure, measured, of)| {
-            let what = format!("{figure} of {waiters} waiters, {build:?}");
-            Figure {
-                what,
-                measured,
-                cost,
-                of,
-            }
-        };
+        let what = |figure| format!("{figure} of {waiters} waiters, {build:?}");
+        let figure = |(figure, measured, of)| Figure::new(what(figure), measured, cost, of);
         figures.map(figure).into()
     };
     later(plain.into_iter().chain(built), figures)
@@ -161,12 +163,7 @@ fn renewals() -> Vec<Measurement> {
         let (_, cost, [_, measured]) = turn_of(setup(waiters, hold, 30), leased(lease));
         let what = format!("renewals of {waiters} waiters, {hold} ms, a lease of {lease} ms");
         let of = |it: QueueCost| it.renewals().total();
-        vec![Figure {
-            what,
-            measured,
-            cost,
-            of,
-        }]
+        vec![Figure::new(what, measured, cost, of)]
     };
     later(cases, figure)
 }
@@ -178,13 +175,7 @@ fn first_waits() -> Vec<Measurement> {
         let cost = QueueCost::new(1.0, MS * hold, ROUND_TRIP);
         let what = format!("polls of a first wait for {hold} ms");
         let measured = virtual_time(polls_of(MS * hold));
-        let of = |it: QueueCost| it.first();
-        vec![Figure {
-            what,
-            measured,
-            cost,
-            of,
-        }]
+        vec![Figure::new(what, measured, cost, |it| it.first())]
     };
     later(holds, figure)
 }

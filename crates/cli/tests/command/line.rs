@@ -1,10 +1,9 @@
 //! The command line explains itself, refuses senseless input, and has colours only where they are seen.
 
-use fairlock_testkit::effort::sampled;
-
 use crate::command::{Said, rows, said};
 use crate::home::Home;
 use crate::served::AWS;
+use fairlock_testkit::effort::sampled;
 
 const MISUSE: i32 = 64;
 

@@ -20,6 +20,7 @@ use fairlock_testkit::virtual_time;
 use futures::future::join_all;
 use tokio::time::Instant;
 
+use crate::turn::pace::at_most;
 use crate::turn::pace::contest::{Contest, Course, RTT, distant};
 
 /// A process that is reached by a post, one round trip away from the table.
@@ -43,18 +44,17 @@ fn two_notified(seed: u64, test: impl AsyncFnOnce(&Lab, &Post, [Host; 2])) {
 }
 
 fn eight(turns: usize, holds: &'static [u64]) -> Contest {
-    Contest {
-        workers: 8,
-        processes: 8,
-        turns,
-        holds,
-    }
+    of_processes(8, turns, holds)
 }
 
 fn many(turns: usize, holds: &'static [u64]) -> Contest {
+    of_processes(32, turns, holds)
+}
+
+fn of_processes(workers: usize, turns: usize, holds: &'static [u64]) -> Contest {
     Contest {
-        workers: 32,
-        processes: 32,
+        workers,
+        processes: workers,
         turns,
         holds,
     }
@@ -62,12 +62,6 @@ fn many(turns: usize, holds: &'static [u64]) -> Contest {
 
 fn over(post: &Post, contest: Contest) -> Course {
     virtual_time(contest.run_on(|lab| notified(lab, post)))
-}
-
-/// `--nocapture` shows what was measured.
-fn at_most(what: &str, measured: f64, bound: f64) {
-    println!("{what}: {measured:.2} of {bound:.2}");
-    assert!(measured <= bound, "{what}: {measured:.2}, not {bound:.2}");
 }
 
 /// A contest in which every notification arrives in time: the handoffs are fast, and a turn takes so many requests at the most.
@@ -79,16 +73,9 @@ fn in_time(contest: Contest, requests: f64) -> Course {
     });
     let course = over(&post, contest);
     let told = format!("{} workers, {:?} ms", contest.workers, contest.holds);
-    at_most(
-        &format!("{told}, half of the handoffs"),
-        course.handoff(0.5),
-        1.25,
-    );
-    at_most(
-        &format!("{told}, requests a turn"),
-        course.requests_a_turn(),
-        requests,
-    );
+    let (half, sent) = (course.handoff(0.5), course.requests_a_turn());
+    at_most(&format!("{told}, half of the handoffs"), half, 1.25);
+    at_most(&format!("{told}, requests a turn"), sent, requests);
     at_most(&format!("{told}, unevenness"), course.unevenness(), 1.2);
     course
 }
@@ -172,29 +159,16 @@ fn with_every_notification_lost_or_forged_a_queue_polls_little_more() {
     for holds in sampled([&[50][..], &[1000]].into_iter(), 2) {
         let contest = || eight(sized(40, 200), holds);
         let polling = virtual_time(contest().run()).requests_a_turn();
+        let faults = |lost, forged, deafens_odd| PostFaults {
+            lost,
+            forged,
+            deafens_odd,
+            ..PostFaults::default()
+        };
         for (what, faults) in [
-            (
-                "lost",
-                PostFaults {
-                    lost: 1.0,
-                    ..PostFaults::default()
-                },
-            ),
-            (
-                "forged",
-                PostFaults {
-                    lost: 1.0,
-                    forged: 1.0,
-                    ..PostFaults::default()
-                },
-            ),
-            (
-                "one way",
-                PostFaults {
-                    deafens_odd: true,
-                    ..PostFaults::default()
-                },
-            ),
+            ("lost", faults(1.0, 0.0, false)),
+            ("forged", faults(1.0, 1.0, false)),
+            ("one way", faults(0.0, 0.0, true)),
         ] {
             let post = Post::seeded(3);
             post.set_faults(faults);

@@ -24,20 +24,13 @@ use tokio::time::Instant;
 
 /// Workers in a process each.
 fn contest(workers: usize, turns: usize, holds: &'static [u64]) -> Course {
-    let contest = Contest {
-        workers,
-        processes: workers,
-        turns,
-        holds,
-    };
-    virtual_time(contest.run())
+    contest_in(workers, workers, turns, holds)
 }
 
-/// Workers in one process.
-fn contest_inside(workers: usize, turns: usize, holds: &'static [u64]) -> Course {
+fn contest_in(processes: usize, workers: usize, turns: usize, holds: &'static [u64]) -> Course {
     let contest = Contest {
         workers,
-        processes: 1,
+        processes,
         turns,
         holds,
     };
@@ -45,7 +38,7 @@ fn contest_inside(workers: usize, turns: usize, holds: &'static [u64]) -> Course
 }
 
 /// `--nocapture` shows what was measured.
-fn at_most(what: &str, measured: f64, bound: f64) {
+pub(super) fn at_most(what: &str, measured: f64, bound: f64) {
     println!("{what}: {measured:.2} of {bound:.2}");
     assert!(measured <= bound, "{what}: {measured:.2}, not {bound:.2}");
 }
@@ -68,17 +61,9 @@ fn an_uncontended_acquire_takes_one_round_trip() {
 fn eight_processes_hand_off_in_less_than_one_and_a_half_round_trips_for_fourteen_requests() {
     let course = contest(8, sized(120, 400), &[50]);
     at_most("half of the handoffs", course.handoff(0.5), 1.45);
-    at_most(
-        "the slowest but one in a hundred",
-        course.handoff(0.99),
-        2.3,
-    );
+    at_most("99 of 100", course.handoff(0.99), 2.3);
     at_most("requests a turn", course.requests_a_turn(), 14.0);
-    at_most(
-        "the longest wait against the mean",
-        course.unevenness(),
-        1.2,
-    );
+    at_most("unevenness", course.unevenness(), 1.2);
 }
 
 /// Holds of a hundred round trips, which all last as long: the first successor knows when to expect the end.
@@ -105,30 +90,20 @@ fn a_hold_that_ends_unexpectedly_is_handed_off_within_a_twentieth_of_the_others(
 #[test]
 fn eight_processes_that_hold_for_no_time_take_two_turns_in_three_round_trips() {
     let course = contest(8, sized(120, 400), &[0]);
-    at_most(
-        "round trips a turn",
-        1.0 / course.turns_a_round_trip(),
-        1.0 / 0.65,
-    );
+    let round_trips = 1.0 / course.turns_a_round_trip();
+    at_most("round trips a turn", round_trips, 1.0 / 0.65);
 }
 
 /// The release's answer tells which waiter is next, and no waiter polls.
 #[test]
 fn a_handoff_inside_a_process_takes_one_round_trip_for_four_requests() {
-    let course = contest_inside(8, sized(120, 400), &[50]);
+    let course = contest_in(1, 8, sized(120, 400), &[50]);
     at_most("half of the handoffs", course.handoff(0.5), 1.0);
-    at_most(
-        "the slowest but one in a hundred",
-        course.handoff(0.99),
-        1.0,
-    );
+    at_most("99 of 100", course.handoff(0.99), 1.0);
     at_most("requests a turn", course.requests_a_turn(), 4.0);
-    let course = contest_inside(8, sized(120, 400), &[0]);
-    at_most(
-        "round trips a turn",
-        1.0 / course.turns_a_round_trip(),
-        1.0 / 0.85,
-    );
+    let course = contest_in(1, 8, sized(120, 400), &[0]);
+    let round_trips = 1.0 / course.turns_a_round_trip();
+    at_most("round trips a turn", round_trips, 1.0 / 0.85);
 }
 
 /// Half a round trip each for the release, the poll under way, and its answer, and a twentieth of the hold.
@@ -156,11 +131,8 @@ fn a_long_hold_makes_all_behind_it_late_by_a_twentieth_of_it_together() {
         let lasted = virtual_time(behind.run());
         let ideal = (turn + 2 * RTT) * processes as u32;
         let told = format!("{processes} behind {seconds} s");
-        at_most(
-            &told,
-            lasted.as_secs_f64(),
-            (hold / 20 + ideal).as_secs_f64(),
-        );
+        let most = (hold / 20 + ideal).as_secs_f64();
+        at_most(&told, lasted.as_secs_f64(), most);
     }
 }
 
@@ -213,11 +185,7 @@ fn a_grace_costs_a_twentieth_of_itself_and_few_polls() {
 fn holds_of_all_lengths_are_handed_off_as_fast() {
     let course = contest(8, sized(120, 400), &[10, 90, 35, 0, 120]);
     at_most("half of the handoffs", course.handoff(0.5), 1.6);
-    at_most(
-        "the slowest but one in a hundred",
-        course.handoff(0.99),
-        3.0,
-    );
+    at_most("99 of 100", course.handoff(0.99), 3.0);
 }
 
 /// A waiter that took a stall for a slow queue would sleep even longer, and the queue would stall because of that.
@@ -227,11 +195,8 @@ fn no_queue_stalls_however_long_it_is() {
     for workers in sampled([96, 32].into_iter(), 2).map(|it| sized(40, it)) {
         let course = contest(workers, workers * 4, &[50]);
         at_most(&format!("{workers}, handoffs"), course.handoff(1.0), 3.0);
-        at_most(
-            &format!("{workers}, requests"),
-            course.requests_a_turn(),
-            2.0 * short,
-        );
+        let requests = course.requests_a_turn();
+        at_most(&format!("{workers}, requests"), requests, 2.0 * short);
     }
 }
 
@@ -259,12 +224,8 @@ fn a_queue_that_began_while_requests_were_slow_is_fast_when_they_are() {
         let ideal = (ms(hold) + 2 * RTT) * turns;
         let share = drained.lasted.div_duration_f64(ideal);
         at_most(&told, share, 2.0);
-        let most = drained.handoffs[drained.handoffs.len() - 1];
-        at_most(
-            &format!("{told}: the slowest handoff"),
-            most.div_duration_f64(RTT),
-            40.0,
-        );
+        let most = drained.handoffs[drained.handoffs.len() - 1].div_duration_f64(RTT);
+        at_most(&format!("{told}: the slowest handoff"), most, 40.0);
         at_most(&format!("{told}: requests"), drained.requests_a_turn, 28.0);
     }
 }
