@@ -64,16 +64,14 @@ impl Damaged {
         assert!(blow.strike(&self.table).await, "{blow:?} met nothing");
     }
 
-    /// What the command says of the damage. On a busy machine a file may take longer to open than the command waits: then it is run again.
+    /// What the command says of the damage. On a busy machine a file may take so long to open that it says so: then it is run again.
     async fn said(&self, blow: &Blow, line: &str) -> Said {
         let mut tries = 0..20;
         loop {
             // The run before may have repaired or changed it.
             self.damaged(blow).await;
             let said = self.home.run(line);
-            let is_late =
-                said.code == Some(UNAVAILABLE) && said.err.contains("others keep it busy");
-            if !is_late || tries.next().is_none() {
+            if !said.err.contains("others keep it busy") || tries.next().is_none() {
                 return said;
             }
         }
@@ -114,24 +112,19 @@ async fn queue_of_three(table: &Table) -> Vec<Item> {
     items
 }
 
-/// What is wrong with how a run ended. On a busy machine a command may take so long to open the file that it says so.
+/// What is wrong with how a run ended.
 fn wrong(said: &Said, codes: &[i32]) -> Option<&'static str> {
     let Said { code, err, .. } = said;
-    let late = |line: &&str| line.ends_with("; goes on trying\n");
-    let err: String = err
-        .split_inclusive('\n')
-        .filter(|line| !late(line))
-        .collect();
     let (is_one_line, is_told) = (err.lines().count() == 1, err.starts_with("fairlock: "));
     match code {
         Some(code) if !codes.contains(code) => Some("a code that is not documented"),
         Some(0) if err.is_empty() => None,
         Some(0) => Some("words on standard error"),
         Some(_) if !is_one_line || !is_told => Some("not one line"),
-        Some(UNAVAILABLE) if !names_the_way_out(&err) => Some("no way out"),
-        Some(UNAVAILABLE) if !names_the_item(&err) => Some("no item"),
+        Some(UNAVAILABLE) if !names_the_way_out(err) => Some("no way out"),
+        Some(UNAVAILABLE) if !names_the_item(err) => Some("no item"),
         Some(MISUSE) if !err.contains("permits") => Some("no permits"),
-        Some(MISUSE) if !names_the_item(&err) => Some("no item"),
+        Some(MISUSE) if !names_the_item(err) => Some("no item"),
         Some(_) => None,
         None => Some("killed"),
     }

@@ -257,7 +257,7 @@ fn polls_that_are_under_way_when_the_lock_comes_are_answered() {
     assert_eq!(sent.unanswered, 0);
 }
 
-/// Ten processes more than slots are filled, or four in a brief run, and holds of three leases.
+/// Ten processes more than slots are filled, or four in a brief run, and holds of three leases, or of one.
 #[test]
 fn every_request_of_a_queue_is_counted_as_what_it_is() {
     let (waiters, hold) = (sized(12, 18), sized(35, 90) * SECOND);
@@ -296,7 +296,7 @@ fn every_request_of_a_queue_is_counted_as_what_it_is() {
     assert!(turns.requests > 0 && turns.read_units > 0.0);
 }
 
-/// The long queue has 128 waiters in a thorough run, and 32 in a brief one: four times as many as the bounds allow of requests.
+/// The long queue has 128 waiters in a thorough run, and 32 in a brief one: four times as many as the short one.
 #[test]
 fn a_handoff_costs_a_long_queue_little_more_than_one_of_eight() {
     let waiters = sized(32, 128);
