@@ -49,9 +49,9 @@ impl Job {
         self.stopped.map(|since| now().saturating_sub(since))
     }
 
-    /// Whether the command works on. It does not while it is stopped without a shell, nor once the supervisor has continued it to end it.
-    pub(super) fn works_on(&mut self, is_ended: bool) -> bool {
-        let is_stopped = self.stopped.is_some() && (is_ended || process_tree::is_stopped(self.pid));
+    /// Whether the command works on. It does not while it is stopped without a shell.
+    pub(super) fn works_on(&mut self) -> bool {
+        let is_stopped = self.stopped.is_some() && process_tree::is_stopped(self.pid);
         if !is_stopped {
             self.stopped = None;
         }

@@ -341,7 +341,7 @@ impl Turn {
         }
         let before = std::mem::replace(&mut self.in_danger, endangered);
         match (&self.in_danger, before) {
-            _ if self.is_quiet || self.loss.is_some() => {}
+            _ if self.is_quiet || self.is_ended || self.loss.is_some() => {}
             (Some(lock), _) => say(&format!(
                 "lock `{lock}`: its lease is ending, and {}; goes on trying",
                 self.unrenewed()
@@ -395,15 +395,14 @@ impl Turn {
     }
 
     /// Tells the supervisor a later deadline after a renewal. While the command is stopped without a shell, the deadline stays as it is. So
-    /// it does when the supervisor has continued the command to end it.
+    /// it does once the supervisor has begun to end the command.
     fn tell_the_deadline(&mut self) {
-        if !self.job.works_on(self.is_ended) {
+        if self.is_ended || !self.job.works_on() {
             return;
         }
         let deadline = deadline(&self.holds, self.lease, self.kill_after);
         if self.loss.is_none() && deadline.kill > self.told + self.lease / 100 {
             self.told = deadline.kill;
-            self.is_ended = false;
             self.supervisor_handle.tell(&Order::Until(deadline));
         }
     }

@@ -248,12 +248,10 @@ impl Watch {
                 self.standing.is_kept_until(kept);
                 self.start(deadline, &environment)
             }
+            // A command that was told to end is ended, though the lease is renewed after all: parts of it are gone by then.
+            Order::Until(_) if self.phase != Phase::Guarding => {}
             Order::Until(deadline) => {
                 self.deadline = Some(deadline);
-                // The lease was renewed after all.
-                if matches!(self.phase, Phase::Ending { .. }) {
-                    self.phase = Phase::Guarding;
-                }
                 self.set_timer();
             }
             Order::Signal(number) => {

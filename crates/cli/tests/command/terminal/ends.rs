@@ -159,14 +159,30 @@ fn delete_lock(home: &Home) {
 
 /// Keeps the table away until nothing of the holder is left.
 fn keep_the_table_away(home: &Home) {
-    let file = rusqlite::Connection::open(home.file("locks.db")).unwrap();
-    file.busy_timeout(Duration::from_secs(10)).unwrap();
-    file.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    until("nothing is left", || {
+    keep_the_table_away_until(home, || {
         let mut left = home.processes();
         left.retain(|process| !process.line.contains("fairlock") && process.line != "sleep 0.02 ");
         left.is_empty()
     });
+}
+
+fn keep_the_table_away_until(home: &Home, then: impl Fn() -> bool) {
+    let file = rusqlite::Connection::open(home.file("locks.db")).unwrap();
+    file.busy_timeout(Duration::from_secs(10)).unwrap();
+    file.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    until("the table may come back", then);
+}
+
+/// Its parts are gone by then, and whoever looks at its exit code would think that it ended by itself.
+#[test]
+fn a_command_that_was_told_to_end_is_not_spared_by_a_renewal_that_comes_after_all() {
+    let home = Home::new();
+    home.write("deaf", "trap 'echo told >> ledger' TERM; echo ready >> ledger; for i in $(seq 600); do sleep 0.1; done");
+    let holder = home.start("run --lease 9s --kill-after 3s a -- sh deaf");
+    let has = |word: &str| home.lines("ledger").iter().any(|line| line == word);
+    until("it is ready", || has("ready"));
+    keep_the_table_away_until(&home, || has("told"));
+    ended(&home, holder).assert_ended(76, &["lock `a` was lost", "could not be renewed"]);
 }
 
 #[test]
