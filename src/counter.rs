@@ -1,7 +1,8 @@
 //! Hands out tickets: a draw of a lock's counter gives tickets that no other caller has.
 
 use crate::name::LockName;
-use crate::store::{Failure, RetryPolicy, Store, Timed, Write};
+use crate::store::{RetryPolicy, Store, Timed, Write};
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::ticket::Ticket;
 

@@ -6,7 +6,7 @@ use crate::error::{Error, Invalid};
 use crate::guard::LockGuard;
 use crate::hold::Hold;
 use crate::state::LockData;
-use crate::store::Failure;
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 
 impl LockGuard {

@@ -1,7 +1,8 @@
 //! The way out of a place: settles its ticket, and gives back what the lock item shows of it.
 
 use crate::name::LockName;
-use crate::store::{Attempt, Failure, RetryPolicy, Store};
+use crate::store::{Attempt, RetryPolicy, Store};
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{ItemHold, ItemPosition, LockItem, RowState, TicketRow};
 use fairlock_protocol::place::{Act, Found, Place};
 use fairlock_protocol::ticket::Ticket;

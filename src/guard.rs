@@ -17,8 +17,9 @@ use crate::hold::{self, Departure, Hold};
 use crate::lock_item_writer::Ended;
 use crate::place_id::PlaceId;
 use crate::state::YieldRequest;
-use crate::store::{Failure, LeaseTerm};
+use crate::store::LeaseTerm;
 use fairlock_protocol::entry::Entry;
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::ticket::Ticket;
 
@@ -406,7 +407,7 @@ impl LockGuard {
     }
 
     pub(crate) fn not_told(&self, failure: Failure, waited: Duration) -> Error {
-        failure.into_error(&self.inner().store.config().table, waited)
+        Error::of(failure, &self.inner().store.config().table, waited)
     }
 }
 
@@ -445,7 +446,7 @@ async fn ended(
             .lost_by(hold::evicted(item.as_ref(), hold.ticket))
             .into()),
         Some(Ok((Ok(ended), _))) => Ok(ended),
-        Some(Ok((Err(failure), waited))) => Err(failure.into_error(&config.table, waited)),
+        Some(Ok((Err(failure), waited))) => Err(Error::of(failure, &config.table, waited)),
         // The runtime is gone: the lease ends the hold.
         Some(Err(_)) => Err(Error::ShutDown(Closed::NoRuntime)),
         None => Err(inner.stands_still(verb, inner.store.now().since(started))),

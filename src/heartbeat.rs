@@ -6,8 +6,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::LossReason;
 use crate::hold::{self, Hold};
-use crate::store::{Failure, RetryPolicy, Store, Timed, Write};
+use crate::store::{RetryPolicy, Store, Timed, Write};
 use crate::telemetry;
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{At, LockItem};
 use fairlock_protocol::moment::Moment;
 

@@ -532,7 +532,7 @@ impl FairLock {
                 limit,
             },
             Refused::Failed(failure) => {
-                failure.into_error(&self.inner.store.config().table, waited)
+                Error::of(failure, &self.inner.store.config().table, waited)
             }
             Refused::Untaken => hold::untaken(&self.name, waited),
             Refused::Late if call.batch.has_answers() => {
@@ -569,7 +569,7 @@ impl FairLock {
     fn not_granted(&self, call: &Call, waited: Duration) -> Error {
         let (batch, table) = (&call.batch, &self.inner.store.config().table);
         if let Some(failure) = batch.unserved() {
-            return failure.into_error(table, waited);
+            return Error::of(failure, table, waited);
         }
         if batch.has_answers() {
             return batch.not_granted(call.number, &self.name, waited);

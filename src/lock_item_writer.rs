@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::name::LockName;
-use crate::store::{Attempt, EnterTerms, Failure, RetryPolicy, Store, Timed, Write};
+use crate::store::{Attempt, EnterTerms, RetryPolicy, Store, Timed, Write};
 use fairlock_protocol::entry::Entry;
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{Footing, ItemHold, ItemPosition, LockItem, Written};
 use fairlock_protocol::lease::RenewalHistory;
 use fairlock_protocol::moment::Moment;

@@ -1,8 +1,9 @@
 //! Joins the queue: puts a ticket's row into it.
 
 use crate::name::LockName;
-use crate::store::{Attempt, Failure, RetryPolicy, Store, Write};
+use crate::store::{Attempt, RetryPolicy, Store, Write};
 use fairlock_protocol::entry::Entry;
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::RowState;
 use fairlock_protocol::lease::RenewalHistory;
 use fairlock_protocol::ticket::Ticket;

@@ -1,8 +1,9 @@
 //! A snapshot of a lock: the lock item, and the rows behind it as far as they were read.
 
 use crate::name::LockName;
-use crate::store::{Cursor, Failure, Page, RetryPolicy, Store, Timed};
+use crate::store::{Cursor, Page, RetryPolicy, Store, Timed};
 use fairlock_protocol::entry::{Entry, ServerTime};
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{LockItem, RowState, TicketRow};
 use fairlock_protocol::lease::{self, EntryLocation};
 use fairlock_protocol::step::{JudgedSnapshot, Known, Occupant, Row, RowAt};

@@ -81,7 +81,7 @@ impl Drop for Acquisition {
             self.inner.lets_go(hold);
         }
         if !self.callers_answered {
-            self.batch.refuse(Refused::Gone);
+            self.batch.refuse(&Refused::Gone);
         }
     }
 }
@@ -140,12 +140,11 @@ impl Acquisition {
                 done.tell(&self.inner);
             }
             Err(refused) => {
-                let (told, refused) = refused.shared();
-                self.batch.will_refuse(told);
+                self.batch.will_refuse(refused.clone());
                 self.wait_left().await;
                 drop(open);
                 self.callers_answered = true;
-                self.batch.refuse(refused);
+                self.batch.refuse(&refused);
             }
         }
         drop(self);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::client_state::{Batch, ClientInner, Trouble};
 use crate::name::LockName;
 use crate::state::OutageKind;
-use crate::store::{Failure, News, Reach};
+use crate::store::{News, Reach};
+use fairlock_protocol::failure::Failure;
 
 /// Builds the listener that notifies a batch, and the callers behind it at the doorway.
 pub(super) fn reach(inner: &Arc<ClientInner>, name: &LockName, batch: &Arc<Batch>) -> Reach {
@@ -22,14 +23,10 @@ pub(super) fn reach(inner: &Arc<ClientInner>, name: &LockName, batch: &Arc<Batch
                 log(&name, kind, &failure);
             }
             let trouble = Trouble::new(&inner, (since, kind), failure);
-            match inner.behind_at_the_door(&name, &batch) {
-                Some(behind) => {
-                    let (one, other) = trouble.shared();
-                    batch.note_trouble(one);
-                    behind.note_trouble(other);
-                }
-                None => batch.note_trouble(trouble),
+            if let Some(behind) = inner.behind_at_the_door(&name, &batch) {
+                behind.note_trouble(trouble.clone());
             }
+            batch.note_trouble(trouble);
         }
         News::Over { kind, after } => {
             match kind.is_unanswered() {

@@ -10,8 +10,9 @@ use crate::hold::Hold;
 use crate::hold_bounds;
 use crate::lock_item_writer::Ended;
 use crate::runtime::background::Task;
-use crate::store::{Failure, LeaseTerm, Timed, Write};
+use crate::store::{LeaseTerm, Timed, Write};
 use fairlock_protocol::entry::Entry;
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 

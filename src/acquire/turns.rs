@@ -12,8 +12,8 @@ use crate::hold::{Hold, HoldStatus};
 use crate::lock_item_writer::Ended;
 use crate::offer::{self, Offer};
 use crate::runtime::background::Task;
-use crate::store::Failure;
 use crate::telemetry::ReleaseOutcome;
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Sequence;
@@ -153,7 +153,7 @@ impl Acquisition {
         let (granted, offer) = offer::offer(holding);
         // A shutdown after `keep` finds the hold and deals with it. After an earlier shutdown, no caller may get the guard.
         if inner.closed.is_cancelled() {
-            batch.refuse(Refused::ShuttingDown);
+            batch.refuse(&Refused::ShuttingDown);
         }
         if let Ok(call) = batch.grant(granted) {
             hold.telemetry.granted_to(&call, inner.store.now());
@@ -215,7 +215,7 @@ impl Acquisition {
         let (inner, batch) = (&self.inner, &self.batch);
         batch.part(inner.store.now());
         if batch.is_over() || inner.closed.is_cancelled() {
-            batch.refuse(inner.why_stopped());
+            batch.refuse(&inner.why_stopped());
         } else {
             let lost = match hold.status() {
                 HoldStatus::Lost(reason) => Some(reason),

@@ -15,8 +15,9 @@ use crate::hold;
 use crate::name::LockName;
 use crate::offer::Granted;
 use crate::state::{OutageKind, Waiting, system_time};
-use crate::store::{Failure, ToldOutage};
+use crate::store::ToldOutage;
 use crate::telemetry::Origin;
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
@@ -298,14 +299,12 @@ impl Batch {
 
     /// The last failure, while DynamoDB does not answer, or refuses what the batch asks.
     pub(crate) fn unserved(&self) -> Option<Failure> {
-        let mut state = self.state();
-        let kind = state.trouble.as_ref()?.outage.kind;
-        if matches!(kind, OutageKind::Throttled | OutageKind::Conflict) {
-            return None;
-        }
-        let (failure, trouble) = state.trouble.take()?.failure();
-        state.trouble = Some(trouble);
-        Some(failure)
+        let state = self.state();
+        let Trouble {
+            outage, failure, ..
+        } = state.trouble.as_ref()?;
+        let is_not_now = matches!(outage.kind, OutageKind::Throttled | OutageKind::Conflict);
+        (!is_not_now).then(|| failure.clone())
     }
 
     /// Whether DynamoDB has answered the batch, or the batch before it at the doorway while this batch waited there.
@@ -384,19 +383,16 @@ impl Batch {
     }
 
     /// Refuses all members: no turn will come.
-    pub(crate) fn refuse(&self, refused: Refused) {
-        let mut refused = refused;
+    pub(crate) fn refuse(&self, refused: &Refused) {
         let (members, too_long) = {
             let mut state = self.state();
             (state.all(), std::mem::take(&mut state.too_long))
         };
         for member in members {
-            let (told, next) = refused.shared();
             let place = too_long.get(&member.number);
-            let told = place.map_or(told, |place| member.will_not_wait(*place));
+            let told = place.map_or_else(|| refused.clone(), |place| member.will_not_wait(*place));
             // A member that has gone need not be told.
             let _ = member.tell.send(Err(told));
-            refused = next;
         }
     }
 

@@ -7,8 +7,9 @@ use super::{Batch, Caller, Claim, ClientInner, PendingCall};
 use crate::hold::Hold;
 use crate::hold_bounds::HoldBounds;
 use crate::name::LockName;
-use crate::store::{Failure, RetryPolicy, Write};
+use crate::store::{RetryPolicy, Write};
 use fairlock_protocol::entry::Attributes;
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::lease;
 

@@ -1,11 +1,11 @@
 //! What a call asks for, and why it does not get it.
 
 use crate::hold_bounds::HoldBounds;
-use crate::store::Failure;
 use fairlock_protocol::entry::Attributes;
+use fairlock_protocol::failure::Failure;
 
 /// Why an acquisition ended without the lock.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Refused {
     /// The caller's time has ended, or it does not wait and would have to.
     NotGranted,
@@ -28,26 +28,6 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
-    /// Returns the refusal twice, for two callers.
-    pub(crate) fn shared(self) -> (Self, Self) {
-        match self {
-            Refused::NotGranted => (Refused::NotGranted, Refused::NotGranted),
-            Refused::ShuttingDown => (Refused::ShuttingDown, Refused::ShuttingDown),
-            Refused::Late => (Refused::Late, Refused::Late),
-            Refused::Untaken => (Refused::Untaken, Refused::Untaken),
-            Refused::QueueFull { waiting, limit } => {
-                let told = || Refused::QueueFull { waiting, limit };
-                (told(), told())
-            }
-            Refused::Gone => (Refused::Gone, Refused::Gone),
-            Refused::Dropped => (Refused::Dropped, Refused::Dropped),
-            Refused::Failed(failure) => {
-                let (one, other) = failure.shared();
-                (one.into(), other.into())
-            }
-        }
-    }
-
     pub(crate) fn is_newer_format(&self) -> bool {
         matches!(self, Refused::Failed(failure) if failure.is_newer_format())
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Batch, ClientInner};
 use crate::hold::{self, Hold};
-use crate::store::Failure;
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 
 impl ClientInner {

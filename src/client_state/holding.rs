@@ -10,7 +10,8 @@ use crate::hold::Hold;
 use crate::lock_item_writer::Ended;
 use crate::offer::Unused;
 use crate::runtime::background::{Listed, Task};
-use crate::store::{Failure, LeaseTerm};
+use crate::store::LeaseTerm;
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::moment::Moment;
 
 /// The outcome of a release, and how long it took.

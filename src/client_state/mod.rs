@@ -31,9 +31,10 @@ use crate::name::LockName;
 use crate::notify::Notifications;
 use crate::offer::{Offer, Unused};
 use crate::runtime::background::{Background, Job, Listed, Open, Task};
-use crate::store::{Attempt, Failure, RetryPolicy, Store};
+use crate::store::{Attempt, RetryPolicy, Store};
 use crate::telemetry::ReleaseOutcome;
 use fairlock_protocol::entry::Nonce;
+use fairlock_protocol::failure::{Failure, cause};
 use fairlock_protocol::item::{At, LockItem, TicketRow};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::PollSchedule;
@@ -135,7 +136,7 @@ impl ClientInner {
             table: self.store.config().table.clone(),
             verb,
             waited,
-            source: why.into(),
+            source: cause(why),
         }
     }
 
@@ -310,7 +311,7 @@ impl ClientInner {
     /// Refuses all callers that wait behind holds: no turn will come.
     pub(crate) fn refuse_all(&self) {
         for batch in self.directory.all_batches() {
-            batch.refuse(Refused::ShuttingDown);
+            batch.refuse(&Refused::ShuttingDown);
         }
     }
 

@@ -2,16 +2,17 @@
 
 use super::ClientInner;
 use crate::state::{Outage, system_time};
-use crate::store::{Failure, ToldOutage};
+use crate::store::ToldOutage;
 use fairlock_protocol::entry::ServerTime;
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::moment::Moment;
 
 /// An outage, as waiting callers are told of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Trouble {
     pub(super) since: Moment,
     pub(super) outage: Outage,
-    failure: Failure,
+    pub(super) failure: Failure,
 }
 
 impl Trouble {
@@ -28,29 +29,5 @@ impl Trouble {
             outage,
             failure,
         }
-    }
-
-    /// Returns the outage twice, for two batches.
-    pub(crate) fn shared(self) -> (Self, Self) {
-        let (since, outage) = (self.since, self.outage);
-        let (one, other) = self.failure.shared();
-        let trouble = |outage, failure| Trouble {
-            since,
-            outage,
-            failure,
-        };
-        (trouble(outage.clone(), one), trouble(outage, other))
-    }
-
-    /// Returns the failure, and the outage with the same failure.
-    pub(super) fn failure(self) -> (Failure, Self) {
-        let (one, other) = self.failure.shared();
-        (
-            one,
-            Trouble {
-                failure: other,
-                ..self
-            },
-        )
     }
 }

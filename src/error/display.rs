@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use aws_smithy_types::DateTime;
+use fairlock_protocol::failure::Chain;
 
 use super::{Error, Holder};
 
@@ -186,26 +187,5 @@ fn has(f: &mut fmt::Formatter<'_>, holder: &Holder) -> fmt::Result {
             f,
             "too few of its permits are free, and this process has some with ticket {ticket}"
         ),
-    }
-}
-
-/// An error and its causes, in one line. Leaves out a cause if the text before it already ends with that cause.
-pub(crate) struct Chain<'a>(pub(crate) &'a (dyn StdError + Send + Sync + 'static));
-
-impl fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut said = self.0.to_string();
-        f.write_str(&said)?;
-        let mut cause = self.0.source();
-        // Ends because no error is among its own causes.
-        while let Some(error) = cause {
-            let words = error.to_string();
-            if !said.ends_with(&words) {
-                write!(f, ": {words}")?;
-                said = words;
-            }
-            cause = error.source();
-        }
-        Ok(())
     }
 }

@@ -6,12 +6,13 @@ mod loss;
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use fairlock_protocol::failure::{Failure, Kind};
 pub use fairlock_protocol::problem::ItemProblem;
 use fairlock_protocol::ticket::Ticket;
 
-pub(crate) use display::Chain;
 use display::Said;
 pub use invalid::Invalid;
 pub use loss::{LockLost, LossReason};
@@ -97,7 +98,7 @@ pub enum Error {
         /// The operation that was asked for.
         verb: &'static str,
         /// DynamoDB's answer, or why the request could not be sent.
-        source: Box<dyn StdError + Send + Sync>,
+        source: Arc<dyn StdError + Send + Sync>,
     },
 
     /// DynamoDB did not answer, or was too busy, for as long as this call may wait. Try again later. What the attempt may have left in the
@@ -110,7 +111,7 @@ pub enum Error {
         /// How long the call tried.
         waited: Duration,
         /// The last failure.
-        source: Box<dyn StdError + Send + Sync>,
+        source: Arc<dyn StdError + Send + Sync>,
     },
 
     /// The client has ended, or this call of it: [`Closed`] says which.
@@ -153,6 +154,34 @@ impl fmt::Display for Closed {
 }
 
 impl StdError for Error {}
+
+impl Error {
+    /// The error of a caller whose request came to this, and that has waited for `waited`.
+    pub(crate) fn of(failure: Failure, table: &str, waited: Duration) -> Self {
+        let (table, verb) = (table.to_owned(), failure.verb);
+        match failure.kind {
+            Kind::Busy(source)
+            | Kind::Conflict(source)
+            | Kind::Unserved(_, source)
+            | Kind::Unknown(source) => Error::Unavailable {
+                table,
+                verb,
+                waited,
+                source,
+            },
+            Kind::Refused(_, source) => Error::Refused {
+                table,
+                verb,
+                source,
+            },
+            Kind::Invalid { item, problem } => Error::InvalidItem {
+                table,
+                item: item.to_string(),
+                problem,
+            },
+        }
+    }
+}
 
 impl From<Invalid> for Error {
     fn from(invalid: Invalid) -> Self {
@@ -204,38 +233,11 @@ impl Holder {
 mod tests {
     use super::*;
 
-    #[derive(Debug, thiserror::Error)]
-    #[error("{words}")]
-    struct Caused {
-        words: &'static str,
-        source: Option<Source>,
-    }
-
-    /// An error with the first of these words, caused by an error with the words that follow.
-    fn caused(words: &[&'static str]) -> Option<Source> {
-        let (words, causes) = words.split_first()?;
-        let source = caused(causes);
-        Some(Box::new(Caused { words, source }))
-    }
-
-    #[test]
-    fn a_cause_is_said_unless_the_one_before_it_ends_with_it() {
-        for (words, told) in [
-            (&["lost", "broken pipe"][..], "lost: broken pipe"),
-            (&["answered", "E: none", "E: none"], "answered: E: none"),
-            (&["E: none", "none", "why"], "E: none: why"),
-            (&["a", "b", "a"], "a: b: a"),
-        ] {
-            let source = caused(words).unwrap();
-            assert_eq!(Chain(source.as_ref()).to_string(), told);
-        }
-    }
-
     #[test]
     fn a_table_that_is_not_there_is_told_with_what_makes_one() {
         let refused = |source: &'static str| {
             let (table, verb) = ("locks".to_owned(), "enter");
-            let source = source.into();
+            let source = fairlock_protocol::failure::cause(source);
             let refused = Error::Refused {
                 table,
                 verb,
@@ -275,7 +277,7 @@ mod tests {
         let refused = Error::Refused {
             table: table.clone(),
             verb,
-            source: "denied".into(),
+            source: fairlock_protocol::failure::cause("denied"),
         };
         let told = "table `locks` refuses `describe the table`: denied";
         assert_eq!(refused.to_string(), told);
@@ -283,7 +285,7 @@ mod tests {
             table,
             verb,
             waited: Duration::from_secs(8),
-            source: "no answer".into(),
+            source: fairlock_protocol::failure::cause("no answer"),
         };
         let told = "table `locks` did not serve `describe the table` within 8.0s: no answer";
         assert_eq!(silent.to_string(), told);

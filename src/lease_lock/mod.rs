@@ -481,7 +481,7 @@ impl LeaseLock {
         self.ask_for_the_time(|| store.past().is_some()).await?;
         let waited = store.now().since(started);
         store.past().ok_or_else(|| match store.is_told_no_time() {
-            true => dateless(verb).into_error(&store.config().table, waited),
+            true => Error::of(dateless(verb), &store.config().table, waited),
             false => self.inner().unavailable(verb, waited, DISCORD),
         })
     }

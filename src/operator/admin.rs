@@ -10,8 +10,8 @@ use crate::client_state::ClientInner;
 use crate::error::{Closed, Error};
 use crate::lock::FairLock;
 use crate::operator::table::{self, CreateTableFluentBuilder, TableReport};
-use crate::store::Failure;
 use crate::sweep::{Pass, SweepMemory, SweepReport, Sweeps, TableSweepReport, ToRemove};
+use fairlock_protocol::failure::Failure;
 
 impl LockClient {
     /// Creates the table with this client's key names, on demand. Waits until the table is active, and switches DynamoDB's own deletion (TTL)
@@ -305,7 +305,7 @@ impl ClientInner {
                 return Error::ShutDown(Closed::ShutDown);
             }
             let waited = self.store.now().since(started);
-            failure.into_error(&self.store.config().table, waited)
+            Error::of(failure, &self.store.config().table, waited)
         })
     }
 }

@@ -8,8 +8,8 @@ use crate::error::Error;
 use crate::name::LockName;
 use crate::operator::state_reader;
 use crate::state::LockState;
-use crate::store::Failure;
 use crate::sweep::{SweepMemory, ToRemove};
+use fairlock_protocol::failure::Failure;
 
 /// What became of a lock that was to be [deleted](LockClient::delete_lock).
 ///

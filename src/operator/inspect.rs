@@ -11,7 +11,8 @@ use crate::error::Error;
 use crate::lock::FairLock;
 use crate::operator::state_reader;
 use crate::state::LockState;
-use crate::store::{Failure, ScanPlace};
+use crate::store::ScanPlace;
+use fairlock_protocol::failure::Failure;
 
 impl FairLock {
     /// Reads the holders of the lock and its queue, without taking part: nothing is written.

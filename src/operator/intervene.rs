@@ -9,8 +9,9 @@ use crate::error::{Error, Holder, Invalid};
 use crate::hold;
 use crate::name::LockName;
 use crate::state::{Participant, Stage};
-use crate::store::{Failure, RetryPolicy};
+use crate::store::RetryPolicy;
 use fairlock_protocol::entry::Entry;
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{ItemPosition, LockItem, Notice, RowState};
 use fairlock_protocol::ticket::Ticket;
 

@@ -15,8 +15,9 @@ use crate::guard::LockGuard;
 use crate::lock::FairLock;
 use crate::name::LockName;
 use crate::semaphore::MAX_PERMITS;
-use crate::store::{Failure, RetryPolicy, most_permits};
+use crate::store::{RetryPolicy, most_permits};
 use crate::wait::RecordWait;
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 
 /// How often a change is tried that other writes come before.

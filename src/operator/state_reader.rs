@@ -2,8 +2,9 @@
 
 use crate::name::LockName;
 use crate::state::{LockState, ReadAt};
-use crate::store::{Failure, Page, RetryPolicy, ScanPlace, Store, Timed};
+use crate::store::{Page, RetryPolicy, ScanPlace, Store, Timed};
 use fairlock_protocol::entry::ServerTime;
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::TicketRow;
 use fairlock_protocol::witness;
 

@@ -8,9 +8,8 @@ use crate::name::LockName;
 use crate::notify::Registration;
 use crate::place_id::PlaceId;
 use fairlock_protocol::entry::{Attributes, Entry, Nonce};
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::ticket::Ticket;
-
-use super::failure::Failure;
 
 /// An attempt to get a place, over all the retries of its requests.
 #[derive(Debug)]

@@ -4,11 +4,12 @@ use aws_sdk_dynamodb::types::{DeleteRequest, WriteRequest};
 use futures::future::try_join_all;
 
 use crate::name::LockName;
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::TicketRow;
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::RowWrite;
 
-use super::failure::{Failure, sort};
+use super::failure::sort;
 use super::{Operation, Store, ask};
 
 /// DynamoDB's limit for one batch of writes.

@@ -1,15 +1,15 @@
 //! A check of the holder for the caller's own transactions, which fairlock does not send, and the write that ends such a check.
 
 use aws_sdk_dynamodb::types::{ConditionCheck, TransactWriteItem};
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::ItemHold;
 use fairlock_protocol::write::{Expressions, LockWrite};
 
 use crate::name::LockName;
 
-use super::failure::{Failure, Kind};
 use super::lock_item::{Answer, all_of};
 use super::request::owned;
-use super::{Attempt, Store};
+use super::{Attempt, Store, refused};
 
 impl Store {
     /// A transaction with this part applies only while the attempt holds the lock at this place, and at least `turns_left`
@@ -32,10 +32,7 @@ impl Store {
             .set_expression_attribute_values(owned(values))
             .condition_expression(condition)
             .build();
-        let check = check.map_err(|incomplete| Failure {
-            verb: write.verb,
-            kind: Kind::Refused(Box::new(incomplete)),
-        })?;
+        let check = check.map_err(|incomplete| refused(write.verb, incomplete))?;
         let part = TransactWriteItem::builder().condition_check(check);
         Ok(part.build())
     }

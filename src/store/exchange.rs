@@ -16,7 +16,7 @@ use futures::future::BoxFuture;
 use super::failure::Failed;
 #[cfg(feature = "metrics")]
 use super::failure::outcome;
-use super::unreachable::Hindrance;
+use super::unreachable::lack_of_answer;
 #[cfg(feature = "metrics")]
 use crate::telemetry::{self, Capacity, RequestOutcome};
 
@@ -70,7 +70,7 @@ where
         };
         let (has_left, date, rejected) = TRACE.with(Trace::notes);
         let code = answer.as_ref().err().and_then(ProvideErrorMetadata::code);
-        if let Some(rejected) = rejected.filter(|_| code.and_then(Hindrance::of_answer).is_some()) {
+        if let Some(rejected) = rejected.filter(|_| code.and_then(lack_of_answer).is_some()) {
             rejected();
         }
         let answer = answer.map_err(|error| Failed { error, has_left });

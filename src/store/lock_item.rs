@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fairlock_protocol::codec;
 use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{At, Footing, ItemHold, LockItem, Notice};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 use fairlock_protocol::write::{Entrance, LockWrite, NewItem, end};
@@ -12,8 +13,7 @@ use fairlock_protocol::write::{Entrance, LockWrite, NewItem, end};
 use crate::name::LockName;
 
 use super::codec::{Item, values};
-use super::failure::Failure;
-use super::{Attempt, Store, Timed, Write, broken_answer};
+use super::{Attempt, Store, Timed, Write, refused};
 
 /// What a caller that asks for a slot wants.
 #[derive(Clone, Copy, Debug)]
@@ -131,7 +131,7 @@ impl Store {
         successors: &[Entry],
     ) -> Answer {
         let Some(write) = LockWrite::admit(all_of(name), first, successors) else {
-            return Err(broken_answer("admit", "nobody was found to be admitted"));
+            return Err(refused("admit", "nobody was found to be admitted"));
         };
         self.write(name, &write).await
     }

@@ -40,10 +40,11 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::config::Config;
-use crate::error::{ItemProblem, Source};
+use crate::error::ItemProblem;
 use crate::name::LockName;
 use crate::runtime::background::Apart;
 use fairlock_protocol::entry::{Entry, ServerTime, Unknown};
+use fairlock_protocol::failure::{Failure, Kind};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::Dating;
@@ -54,7 +55,7 @@ use brakes::Brakes;
 use codec::{Item, text};
 use date::ServerClock;
 pub(crate) use exchange::ask;
-pub(crate) use failure::{Failure, Kind, Refusal, answered, denies, refusal};
+pub(crate) use failure::{Refusal, answered, denies, refusal, refused};
 use identity_cache::IdentityCache;
 pub(crate) use item_budget::{Said, check_room, most_permits};
 pub(crate) use lock_item::{EnterTerms, LeaseTerm};
@@ -511,7 +512,10 @@ impl Store {
         let item = format!("{pk} = {}, {sk} = {sort_key}", name.lock());
         Failure {
             verb,
-            kind: Kind::InvalidItem { item, problem },
+            kind: Kind::Invalid {
+                item: item.into(),
+                problem,
+            },
         }
     }
 }
@@ -526,17 +530,9 @@ fn timeouts(attempt: Duration) -> TimeoutConfig {
         .build()
 }
 
-/// An answer that a working DynamoDB does not give.
-fn broken_answer(verb: &'static str, what: &'static str) -> Failure {
-    Failure {
-        verb,
-        kind: Kind::Refused(Source::from(what)),
-    }
-}
-
 /// The failure for a lease that nobody renews: it ends by DynamoDB's clock, which the answers do not tell.
 pub(crate) fn dateless(verb: &'static str) -> Failure {
-    broken_answer(verb, "its answers have no `Date`, and leases end by it")
+    refused(verb, "its answers have no `Date`, and leases end by it")
 }
 
 #[cfg(test)]

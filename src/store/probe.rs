@@ -5,8 +5,9 @@ use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{DeleteRequest, WriteRequest};
 
 use super::codec::{Item, number, text};
-use super::failure::{Failure, Refusal, answered};
+use super::failure::{Refusal, answered};
 use super::{Store, ask};
+use fairlock_protocol::failure::Failure;
 
 /// The operations that fairlock uses on items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::moment::Moment;
 
-use super::failure::Failure;
 use crate::state::OutageKind;
 
 /// What keeps a call though DynamoDB answers is told when it has lasted this long: many such answers are followed by better ones.
@@ -109,20 +109,14 @@ impl Reach {
         answer: Result<T, Failure>,
     ) -> Result<T, Failure> {
         let Some(reach) = &self.0 else { return answer };
-        let answer = match answer {
-            Ok(answer) => {
-                reach.state().served(access);
-                Ok(answer)
-            }
-            Err(failure) => match OutageKind::of(&failure) {
-                Some(kind) => {
-                    let (failure, other) = failure.shared();
-                    reach.state().fails(access, kind, sent, failure);
-                    Err(other)
+        match &answer {
+            Ok(_) => reach.state().served(access),
+            Err(failure) => {
+                if let Some(kind) = OutageKind::of(failure) {
+                    reach.state().fails(access, kind, sent, failure.clone());
                 }
-                None => Err(failure),
-            },
-        };
+            }
+        }
         self.review(now);
         answer
     }
@@ -267,12 +261,12 @@ impl Kept {
         }
     }
 
-    fn news(&mut self, since: Moment, is_new: bool) -> News {
+    fn news(&self, since: Moment, is_new: bool) -> News {
         News::Kept {
             since,
             kind: self.kind,
             is_new,
-            failure: self.failure.again(),
+            failure: self.failure.clone(),
         }
     }
 }

@@ -3,10 +3,11 @@
 use aws_sdk_dynamodb::operation::RequestId;
 use aws_sdk_dynamodb::types::{ReturnValue, ReturnValuesOnConditionCheckFailure::AllOld};
 
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::write::{Expressions, Values};
 
 use super::codec::{self, Item};
-use super::failure::{Failure, not_dynamodbs, refusal, sort};
+use super::failure::{not_dynamodbs, refusal, sort};
 use super::{Store, Write, ask};
 
 /// What the `:values` of an expression stand for. Returns `None` if there are none.

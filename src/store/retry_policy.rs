@@ -6,10 +6,10 @@ use std::time::Duration;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio_util::sync::CancellationToken;
 
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::moment::Moment;
 
 use super::Store;
-use super::failure::Failure;
 use super::reachability::Access;
 use crate::telemetry;
 

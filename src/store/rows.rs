@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{LockItem, RowState, TicketRow};
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::{RowChange, RowWrite};
@@ -10,7 +11,7 @@ use fairlock_protocol::write::{RowChange, RowWrite};
 use crate::name::LockName;
 
 use super::codec::{self, Item, text};
-use super::failure::{Failure, not_dynamodbs, sort};
+use super::failure::{not_dynamodbs, sort};
 use super::{Attempt, Store, Timed, Write, ask};
 
 /// A range query from the lock item, or from a ticket on, to the end of the queue.

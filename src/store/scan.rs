@@ -3,10 +3,11 @@
 use aws_sdk_dynamodb::operation::scan::builders::ScanFluentBuilder;
 
 use crate::name::{LockName, lock_key};
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 
 use super::codec::{Item, text};
-use super::failure::{Failure, not_dynamodbs, sort};
+use super::failure::{not_dynamodbs, sort};
 use super::{Store, Timed, ask};
 
 /// Everything of this namespace, rows too, so that anything that is left of a lock is found.

@@ -1,13 +1,13 @@
 //! The verb that stamps what has no date and stands in a caller's way.
 
 use fairlock_protocol::entry::Entry;
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{At, LockItem, TicketRow};
 use fairlock_protocol::write::LockWrite;
 
 use crate::name::LockName;
 
 use super::Store;
-use super::failure::Failure;
 use super::lock_item::all_of;
 
 /// The most holds that one write stamps: an expression has 4 KB, and each hold some 150 bytes of the condition.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_credential_types::provider::error::CredentialsError;
+use fairlock_protocol::failure::Lack;
 
 use crate::error::Source;
-use crate::state::OutageKind;
 
 /// How long a load may take.
 pub(super) const LOAD: Duration = Duration::from_secs(30);
@@ -45,86 +45,55 @@ const SIGNATURE: [&str; 6] = [
     "RequestTimeTooSkewed",
 ];
 
-/// What the request lacks. It was not applied, and may be if it is sent again once that is mended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hindrance {
-    /// There was no connection, so nothing was sent on it.
-    Connection,
-    /// Its credentials are still being loaded.
-    Loading,
-    Credentials,
-    Signature,
+/// What an answer with this code says that the request lacked.
+pub(super) fn lack_of_answer(code: &str) -> Option<Lack> {
+    if CREDENTIALS.contains(&code) {
+        Some(Lack::Credentials)
+    } else {
+        SIGNATURE.contains(&code).then_some(Lack::Signature)
+    }
 }
 
-impl Hindrance {
-    /// What an answer with this code says that the request lacked.
-    pub(super) fn of_answer(code: &str) -> Option<Self> {
-        if CREDENTIALS.contains(&code) {
-            Some(Hindrance::Credentials)
-        } else {
-            SIGNATURE.contains(&code).then_some(Hindrance::Signature)
+/// What an error says of a request that was handed to the transport.
+pub(super) fn lack_of_connecting(error: &(dyn StdError + 'static)) -> Option<Lack> {
+    let is_it = |cause: &(dyn StdError + 'static)| {
+        let cause = cause.downcast_ref::<hyper_util::client::legacy::Error>();
+        cause.is_some_and(|cause| cause.is_connect())
+    };
+    chain(error).any(is_it).then_some(Lack::Connection)
+}
+
+/// What an error says of a request that was not handed to the transport.
+pub(super) fn lack_of_preparing(error: &(dyn StdError + 'static)) -> Option<Lack> {
+    chain(error).find_map(|cause| match cause.downcast_ref() {
+        Some(NoIdentity::Loading) => Some(Lack::Loading),
+        Some(NoIdentity::TooLong | NoIdentity::Failed(_)) => Some(Lack::Credentials),
+        None => cause.is::<CredentialsError>().then_some(Lack::Credentials),
+    })
+}
+
+/// The error of a request that lacked something, after words that say what to do.
+pub(super) fn explained(lack: Lack, source: Source) -> Source {
+    let advice = match lack {
+        // The transport's own words say what it was: the address or its name, the network, or the handshake.
+        Lack::Connection | Lack::Answer => return source,
+        Lack::Loading => "no valid credentials so far",
+        Lack::Credentials => {
+            "no valid credentials (see whether this process has some, and whether they have expired)"
         }
-    }
-
-    /// What an error says of a request that was handed to the transport.
-    pub(super) fn of_connecting(error: &(dyn StdError + 'static)) -> Option<Self> {
-        let is_it = |cause: &(dyn StdError + 'static)| {
-            let cause = cause.downcast_ref::<hyper_util::client::legacy::Error>();
-            cause.is_some_and(|cause| cause.is_connect())
-        };
-        chain(error).any(is_it).then_some(Hindrance::Connection)
-    }
-
-    /// What an error says of a request that was not handed to the transport.
-    pub(super) fn of_preparing(error: &(dyn StdError + 'static)) -> Option<Self> {
-        chain(error).find_map(|cause| match cause.downcast_ref() {
-            Some(NoIdentity::Loading) => Some(Hindrance::Loading),
-            Some(NoIdentity::TooLong | NoIdentity::Failed(_)) => Some(Hindrance::Credentials),
-            None => cause
-                .is::<CredentialsError>()
-                .then_some(Hindrance::Credentials),
-        })
-    }
-
-    /// The error, after words that say what to do.
-    pub(super) fn explained(self, source: Source) -> Source {
-        let (kind, advice) = match self {
-            // The transport's own words say what it was: the address or its name, the network, or the handshake.
-            Hindrance::Connection => return source,
-            Hindrance::Loading => (
-                OutageKind::LoadingCredentials,
-                "no valid credentials so far",
-            ),
-            Hindrance::Credentials => (
-                OutageKind::NoCredentials,
-                "no valid credentials (see whether this process has some, and whether they have expired)",
-            ),
-            Hindrance::Signature => (
-                OutageKind::Signature,
-                "its signature was not taken (see whether this host's clock and the secret key are right)",
-            ),
-        };
-        Box::new(Hindered {
-            kind,
-            advice,
-            source,
-        })
-    }
+        Lack::Signature => {
+            "its signature was not taken (see whether this host's clock and the secret key are right)"
+        }
+    };
+    Box::new(Advised { advice, source })
 }
 
 /// The SDK's error, after words that say what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{advice}")]
-struct Hindered {
-    kind: OutageKind,
+struct Advised {
     advice: &'static str,
     source: Source,
-}
-
-/// What an error says that a request without an answer lacked.
-pub(super) fn lack(error: &(dyn StdError + 'static)) -> OutageKind {
-    let hindered = chain(error).find_map(|cause| cause.downcast_ref::<Hindered>());
-    hindered.map_or(OutageKind::Unreachable, |it| it.kind)
 }
 
 /// Why the SDK makes no request of this client, and will make none, with what to do. It replaces the SDK's error, whose words are
@@ -171,7 +140,7 @@ impl Misconfigured {
 }
 
 /// An error and its causes. Ends because each cause is an error of its own.
-fn chain<'a>(
+pub(super) fn chain<'a>(
     error: &'a (dyn StdError + 'static),
 ) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |&error| error.source())
@@ -183,12 +152,9 @@ mod tests {
 
     #[test]
     fn credentials_and_signatures_that_are_not_taken_are_told_apart_and_from_missing_permission() {
-        let told = |code| Hindrance::of_answer(code);
-        assert_eq!(told("ExpiredTokenException"), Some(Hindrance::Credentials));
-        assert_eq!(
-            told("InvalidSignatureException"),
-            Some(Hindrance::Signature)
-        );
+        let told = lack_of_answer;
+        assert_eq!(told("ExpiredTokenException"), Some(Lack::Credentials));
+        assert_eq!(told("InvalidSignatureException"), Some(Lack::Signature));
         assert_eq!(told("AccessDeniedException"), None);
     }
 
@@ -196,17 +162,11 @@ mod tests {
     fn credentials_that_cannot_be_loaded_are_found_below_other_errors_with_words_that_say_what_to_do()
      {
         let cause = CredentialsError::not_loaded("no provider has any");
-        let told = Hindrance::Credentials.explained(Box::new(cause));
+        let told = explained(Lack::Credentials, Box::new(cause));
         assert!(told.to_string().contains("whether they have expired"));
-        assert_eq!(
-            Hindrance::of_preparing(told.as_ref()),
-            Some(Hindrance::Credentials)
-        );
-        assert_eq!(Hindrance::of_connecting(told.as_ref()), None);
-        let slow = Hindrance::Loading.explained(Box::new(NoIdentity::Loading));
-        assert_eq!(
-            Hindrance::of_preparing(slow.as_ref()),
-            Some(Hindrance::Loading)
-        );
+        assert_eq!(lack_of_preparing(told.as_ref()), Some(Lack::Credentials));
+        assert_eq!(lack_of_connecting(told.as_ref()), None);
+        let slow = explained(Lack::Loading, Box::new(NoIdentity::Loading));
+        assert_eq!(lack_of_preparing(slow.as_ref()), Some(Lack::Loading));
     }
 }

@@ -9,7 +9,8 @@ use crate::client_state::{ClientHandle, ClientInner};
 use crate::config;
 use crate::error::{Error, Invalid};
 use crate::name::LockName;
-use crate::store::{Failure, RetryPolicy, ScanPlace};
+use crate::store::{RetryPolicy, ScanPlace};
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::witness::Witnesses;
 
 use super::lock::{Sweep, SweepMemory, ToRemove};

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::Waiter;
 use crate::snapshot::{Snapshot, WATCHED};
-use crate::store::{Failure, RetryPolicy, Store, Timed, Write};
+use crate::store::{RetryPolicy, Store, Timed, Write};
 use fairlock_protocol::entry::{Entry, ServerTime};
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{Footing, ItemPosition, RowState, TicketRow};
 use fairlock_protocol::lease::{self, EntryLocation, RenewalHistory};
 use fairlock_protocol::moment::Moment;

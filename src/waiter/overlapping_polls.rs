@@ -7,7 +7,8 @@ use futures::FutureExt;
 use futures::future::{self, BoxFuture, Either};
 
 use super::Waiter;
-use crate::store::{Failure, RetryPolicy, Timed};
+use crate::store::{RetryPolicy, Timed};
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{ItemPosition, LockItem};
 use fairlock_protocol::moment::Moment;
 

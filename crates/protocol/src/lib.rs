@@ -9,6 +9,7 @@ pub mod codec;
 pub mod date_history;
 pub mod doorway;
 pub mod entry;
+pub mod failure;
 pub mod gaps;
 pub mod item;
 pub mod lease;

@@ -112,6 +112,6 @@ impl LockGuard {
         let (store, hold) = (&self.inner().store, self.hold());
         let (held, turns_left) = hold.mark_checked();
         let check = store.check_holder(&hold.name, &hold.attempt, held, turns_left);
-        check.map_err(|failure| failure.into_error(&store.config().table, Duration::ZERO))
+        check.map_err(|failure| Error::of(failure, &store.config().table, Duration::ZERO))
     }
 }

@@ -8,7 +8,8 @@ use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 
 use crate::error::{Error, Invalid};
 use crate::items::fencing::Fence;
-use crate::store::{Failure, RetryPolicy, Write, ask, refusal};
+use crate::store::{RetryPolicy, Write, ask, refusal};
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::moment::Moment;
 
 use super::error::UpdateError;
@@ -302,7 +303,7 @@ impl<'a> Call<'a> {
 
     fn explained(&self, failure: Failure) -> Error {
         let waited = self.table.inner.store.now().since(self.started);
-        failure.into_error(&self.table_name(), waited)
+        Error::of(failure, &self.table_name(), waited)
     }
 
     fn table_name(&self) -> String {

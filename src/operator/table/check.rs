@@ -4,11 +4,12 @@ use aws_sdk_dynamodb::types::{MultiRegionConsistency, TableDescription, TableSta
 
 use crate::config::Names;
 use crate::name::LockName;
-use crate::store::{Failure, Operation, Refusal, RetryPolicy, Store};
+use crate::store::{Operation, Refusal, RetryPolicy, Store};
 
 use super::finding::{Finding, Severity, TableReport};
 use super::requests::{self, Ttl};
 use super::schema::Schema;
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 
 /// Of how many items of the table the locks are looked at, at most: some forty read units.

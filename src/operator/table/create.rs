@@ -9,7 +9,8 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{TableDescription, TableStatus};
 use tokio_util::sync::CancellationToken;
 
-use crate::store::{Failure, Kind, Limit, Refusal, RetryPolicy, Store};
+use crate::store::{Limit, Refusal, RetryPolicy, Store, refused};
+use fairlock_protocol::failure::{Failure, Kind, cause};
 use fairlock_protocol::moment::Moment;
 
 use super::check::is_strong;
@@ -138,13 +139,10 @@ fn may_pass(verb: &'static str, refusal: Refusal) -> Result<(), Failure> {
 fn not_yet(verb: &'static str, why: &'static str) -> Failure {
     Failure {
         verb,
-        kind: Kind::Conflict(why.into()),
+        kind: Kind::Conflict(cause(why)),
     }
 }
 
 fn unfit(verb: &'static str, finding: Finding) -> Failure {
-    Failure {
-        verb,
-        kind: Kind::Refused(Box::new(finding)),
-    }
+    refused(verb, finding)
 }

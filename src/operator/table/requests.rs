@@ -5,7 +5,8 @@ use aws_sdk_dynamodb::types::{
     BillingMode, TableDescription, TimeToLiveSpecification, TimeToLiveStatus,
 };
 
-use crate::store::{Failure, Kind, Refusal, Store, answered, ask};
+use crate::store::{Refusal, Store, answered, ask, refused};
+use fairlock_protocol::failure::Failure;
 
 use super::schema::Schema;
 
@@ -60,10 +61,9 @@ pub(super) async fn describe(store: &Store) -> Answered<TableDescription> {
 fn described(table: Option<TableDescription>) -> Result<TableDescription, Failure> {
     let is_one =
         |table: &TableDescription| table.table_status.is_some() || table.key_schema.is_some();
-    table.filter(is_one).ok_or_else(|| Failure {
-        verb: DESCRIBE,
-        kind: Kind::Refused(NOT_DYNAMODB.into()),
-    })
+    table
+        .filter(is_one)
+        .ok_or_else(|| refused(DESCRIBE, NOT_DYNAMODB))
 }
 
 /// What the caller adds to the request that makes the table.

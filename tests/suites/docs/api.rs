@@ -182,7 +182,7 @@ fn a_name_that_dynamodb_cannot_store_is_refused_before_anything_is_sent() {
 fn refused() -> Error {
     let denied = std::io::Error::other("AccessDeniedException: not for you");
     let (table, verb) = ("locks".to_owned(), "enter");
-    let source = Box::new(denied);
+    let source = std::sync::Arc::new(denied);
     Error::Refused {
         table,
         verb,
