@@ -255,8 +255,8 @@ impl Store {
             expires_at,
         } = footing;
         let keeps = self.expiry().filter(|_| self.goes_early(expires_at));
-        let renew = |dating| {
-            let beat = (attempt.next_beat(), attempt.in_table(lease));
+        let renew = |beat, dating| {
+            let beat = (beat, attempt.in_table(lease));
             let write = LockWrite::renew(all_of(name), (attempt.nonce, footing), beat, dating);
             self.write_keeping(name, finish(write), keeps)
         };

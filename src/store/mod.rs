@@ -44,7 +44,8 @@ use crate::error::ItemProblem;
 use crate::name::LockName;
 use crate::runtime::background::Apart;
 use fairlock_protocol::entry::{Entry, ServerTime, Unknown};
-use fairlock_protocol::failure::{Failure, Kind};
+use fairlock_protocol::failure::{Failure, Kind, cause};
+use fairlock_protocol::lease::Renewal;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::Dating;
@@ -392,40 +393,16 @@ impl Store {
         }
     }
 
-    /// Renews what `entry` finds in the item. If a refusal is due to a later renewal of the same attempt, or to a second copy of
-    /// this one, the entry is renewed all the same.
-    async fn renewed<T, Fut>(
-        &self,
-        attempt: &Attempt,
-        write: impl Fn(Dating) -> Fut + Send,
-        entry: impl Fn(&T) -> Option<&Entry> + Send + Sync,
-    ) -> Result<Timed<Write<T>>, Failure>
-    where
-        T: Send + Sync,
-        Fut: Future<Output = Result<Timed<Write<T>>, Failure>> + Send,
-    {
-        let ours = |item: &T| {
-            entry(item)
-                .filter(|it| it.nonce == attempt.nonce)
-                .map(|it| it.beat)
-        };
-        let is_late = |item: &T| ours(item).is_some_and(|beat| beat < attempt.renewals());
-        let answer = self.with_date(write, is_late).await?;
-        Ok(answer.map(|write| match write {
-            Write::ConditionFailed(Some(item)) if ours(&item).is_some() => Write::Applied(item),
-            write => write,
-        }))
-    }
-
-    /// Writes with a stamp where the time is known. If a later date stands in the way, writes without the stamp. `only_date` says
-    /// of the item in the way whether its date alone is.
+    /// Renews what `entry` finds in the item, with a stamp where the time is known. If a later date stands in the way, renews without the
+    /// stamp. If a refusal is due to a later renewal of the same attempt, or to a second copy of this one, the entry is renewed all the same.
     ///
     /// A lease counts from before its stamp is taken. A process that stops in between, and then sends, must not rely on the lease
     /// for longer than the clients that judge it by the date.
-    async fn with_date<T, Fut>(
+    async fn renewed<T, Fut>(
         &self,
-        write: impl Fn(Dating) -> Fut + Send,
-        only_date: impl FnOnce(&T) -> bool + Send,
+        attempt: &Attempt,
+        write: impl Fn(u64, Dating) -> Fut + Send,
+        entry: impl Fn(&T) -> Option<&Entry> + Send + Sync,
     ) -> Result<Timed<Write<T>>, Failure>
     where
         T: Send + Sync,
@@ -433,15 +410,27 @@ impl Store {
     {
         let began = self.now();
         let stamp = self.server.stamp_of_renewal();
-        let dating = stamp.map_or(Dating::None, Dating::By);
-        let answer = write(dating).await?;
-        let answer = match (&answer.value, dating) {
-            (Write::ConditionFailed(Some(item)), Dating::By(stamp)) if only_date(item) => {
-                write(Dating::UnderLater(stamp)).await?
+        let mut sent = attempt.next_beat();
+        let mut answer = write(sent, stamp.map_or(Dating::None, Dating::By)).await?;
+        let refused = |write: &Write<T>, beat| match write {
+            Write::Applied(_) => None,
+            Write::ConditionFailed(item) => {
+                let own = item.as_ref().and_then(&entry);
+                let own = own.filter(|own| own.nonce == attempt.nonce);
+                Some(Renewal::refused(own.map(|own| own.beat), beat))
             }
-            _ => answer,
+        };
+        if let (Some(Renewal::Older), Some(stamp)) = (refused(&answer.value, sent), stamp) {
+            sent = attempt.next_beat();
+            answer = write(sent, Dating::UnderLater(stamp)).await?;
+        }
+        let value = match (refused(&answer.value, sent), answer.value) {
+            (Some(Renewal::Stands), Write::ConditionFailed(Some(item))) => Write::Applied(item),
+            (Some(Renewal::Older), _) => return Err(overtaken()),
+            (_, write) => write,
         };
         Ok(Timed {
+            value,
             sent: began,
             ..answer
         })
@@ -528,6 +517,14 @@ fn timeouts(attempt: Duration) -> TimeoutConfig {
         .disable_read_timeout()
         .disable_operation_timeout()
         .build()
+}
+
+/// The failure of a renewal that others overtook each time, so that neither it nor a later one applied. The next one may.
+fn overtaken() -> Failure {
+    Failure {
+        verb: "renew",
+        kind: Kind::Conflict(cause("other renewals of the same place came in between")),
+    }
 }
 
 /// The failure for a lease that nobody renews: it ends by DynamoDB's clock, which the answers do not tell.

@@ -88,8 +88,8 @@ impl Store {
         ticket: Ticket,
         lease: Duration,
     ) -> Answer {
-        let renew = |dating| {
-            let beat = (attempt.next_beat(), attempt.in_table(lease));
+        let renew = |beat, dating| {
+            let beat = (beat, attempt.in_table(lease));
             let write = RowWrite::renew(attempt.nonce, beat, dating, self.row_expiry());
             self.write_row(name, ticket, write)
         };

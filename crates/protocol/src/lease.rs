@@ -40,6 +40,29 @@ pub fn stretched(lease: Duration, most: Duration, left: Duration) -> Duration {
     (left * 3 / 4).min(most).max(lease)
 }
 
+/// What became of a renewal that was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// A copy of it had been applied before, or a later renewal: the place is renewed.
+    Stands,
+    /// The place is there, and neither this renewal nor a later one has been applied. An owner that took the older beat for this renewal
+    /// would believe for as much longer as the one is older than the other.
+    Older,
+    /// The place is not there any more.
+    Gone,
+}
+
+impl Renewal {
+    /// What became of the renewal with this beat, where its refusal shows the place with another beat, or no such place.
+    pub fn refused(shown: Option<u64>, beat: u64) -> Self {
+        match shown {
+            Some(shown) if shown >= beat => Renewal::Stands,
+            Some(_) => Renewal::Older,
+            None => Renewal::Gone,
+        }
+    }
+}
+
 /// Which of an owner's writes established which beat, and when the owner *sent* that write.
 ///
 /// A slot gets the beat of the row as the client that gave the slot saw it. So the lease of a slot counts from that beat's write, however
@@ -253,6 +276,18 @@ mod tests {
         assert_eq!(until(&beats, lease), Some(at));
         beats.asks_for(lease / 3);
         assert_eq!(until(&beats, 5 * lease), Some(at + believed(lease / 3)));
+    }
+
+    #[test]
+    fn a_refused_renewal_counts_only_if_it_or_a_later_one_is_shown() {
+        for (shown, became) in [
+            (Some(6), Renewal::Stands),
+            (Some(5), Renewal::Stands),
+            (Some(4), Renewal::Older),
+            (None, Renewal::Gone),
+        ] {
+            assert_eq!(Renewal::refused(shown, 5), became);
+        }
     }
 
     #[test]
