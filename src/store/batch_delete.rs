@@ -1,6 +1,5 @@
 //! Deletes rows that are settled, by as few requests as the policy of the table allows.
 
-use aws_sdk_dynamodb::types::{DeleteRequest, WriteRequest};
 use futures::future::try_join_all;
 
 use crate::name::LockName;
@@ -9,8 +8,7 @@ use fairlock_protocol::item::TicketRow;
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::RowWrite;
 
-use super::failure::sort;
-use super::{Operation, Store, ask};
+use super::{Operation, Store};
 
 /// DynamoDB's limit for one batch of writes.
 const BATCH: usize = 25;
@@ -74,13 +72,8 @@ impl Store {
     }
 
     async fn delete_batch(&self, name: &LockName, batch: &[Ticket]) -> Result<(), Failure> {
-        let writes = batch.iter().map(|row| self.delete_request(name, *row));
-        let request = self.client.batch_write_item();
-        let request = request.request_items(&self.config.table, writes.collect());
-        let verb = "delete settled rows";
-        let answer = ask(verb, request.send()).await;
-        answer.map_err(|failed| sort(verb, failed))?;
-        Ok(())
+        let keys = batch.iter().map(|row| self.row_key(name, *row));
+        self.delete_all("delete settled rows", keys).await
     }
 
     /// Deletes the first row by itself, so that no more than one request is denied.
@@ -97,19 +90,6 @@ impl Store {
         let (write, key) = (RowWrite::remove_settled(), self.row_key(name, settled));
         let removed = self.delete(write.verb, key, write.expressions()).await;
         removed.map(|_| ())
-    }
-
-    #[expect(
-        clippy::expect_used,
-        reason = "every required field of the request is set here"
-    )]
-    fn delete_request(&self, name: &LockName, ticket: Ticket) -> WriteRequest {
-        let delete = DeleteRequest::builder()
-            .set_key(Some(self.row_key(name, ticket)))
-            .build();
-        WriteRequest::builder()
-            .delete_request(delete.expect("a deletion with its key"))
-            .build()
     }
 }
 

@@ -23,6 +23,9 @@ use crate::telemetry::{self, Capacity, RequestOutcome};
 /// Called if DynamoDB does not take the identity that signed a request.
 type Rejected = Box<dyn FnOnce() + Send>;
 
+/// An answer with its `Date`, if it has one.
+pub(super) type Dated<T> = (T, Option<Duration>);
+
 /// What the hooks of one request note.
 #[derive(Default)]
 struct Trace {
@@ -41,7 +44,19 @@ tokio::task_local! {
     static TRACE: Trace;
 }
 
-/// Sends the request of a step. Boxed at once: the SDK's own futures are so deep that the compiler gives up on what is built on them, and so
+/// Sends the request of a step.
+pub(crate) async fn ask<T, E>(
+    step: &'static str,
+    request: impl Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send,
+) -> Result<T, Failed<E>>
+where
+    T: Send,
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+{
+    ask_dated(step, request).await.0
+}
+
+/// Sends the request of a step. Returns the `Date` of its answer too. Boxed at once: the SDK's own futures are so deep that the compiler gives up on what is built on them, and so
 /// large that moving one is costly.
 #[cfg_attr(
     not(feature = "metrics"),
@@ -50,10 +65,10 @@ tokio::task_local! {
         reason = "without the feature nothing counts the step"
     )
 )]
-pub(crate) fn ask<'a, T, E>(
+pub(super) fn ask_dated<'a, T, E>(
     step: &'static str,
     request: impl Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send + 'a,
-) -> BoxFuture<'a, Result<T, Failed<E>>>
+) -> BoxFuture<'a, Dated<Result<T, Failed<E>>>>
 where
     T: Send + 'a,
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
@@ -78,14 +93,7 @@ where
         counted.ends(answer.as_ref().map_or_else(outcome, |_| RequestOutcome::Ok));
         (answer, date)
     });
-    let asked = async {
-        let (answer, date) = noted.await;
-        if date.is_some() {
-            saw(date);
-        }
-        answer
-    };
-    asked.boxed()
+    noted.boxed()
 }
 
 /// The step of a request, until the request has been counted. A request that is dropped is counted too, if it left this process.
@@ -125,15 +133,6 @@ pub(super) fn took(span: Duration) {
 pub(super) fn charged(capacity: Capacity) {
     // As in `leaves`.
     let _ = TRACE.try_with(|trace| trace.capacity.set(Some(capacity)));
-}
-
-/// Runs `asks`. Returns its result, and the `Date` of the last answer that it brought.
-pub(super) async fn dated<T>(asks: impl Future<Output = T>) -> (T, Option<Duration>) {
-    let noted = TRACE.scope(Trace::default(), async {
-        let answer = asks.await;
-        (answer, TRACE.with(|trace| trace.date.get()))
-    });
-    noted.await
 }
 
 /// The request is about to be handed to the transport.

@@ -322,7 +322,10 @@ impl Store {
         &self,
         name: &LockName,
     ) -> Result<Timed<Option<LockItem>>, Failure> {
-        self.timed(self.get_lock(name)).await
+        let verb = "read the lock item";
+        let answer = self.get(verb, self.lock_key(name)).await?;
+        let decode = |item| self.decode_lock(verb, name, item);
+        answer.try_map(|item: Option<Item>| item.map(decode).transpose())
     }
 
     /// Removes an idle lock item that no client has touched since `seen`. Returns whether this call removed it: `false` also if
@@ -338,29 +341,17 @@ impl Store {
     }
 
     pub(super) async fn write(&self, name: &LockName, write: &LockWrite) -> Answer {
-        self.timed(async {
-            let (verb, key) = (write.verb, self.lock_key(name));
-            let answer = self.update(verb, key, write.expressions()).await?;
-            answer.try_map(|item| self.decode_lock(verb, name, item))
-        })
-        .await
+        let (verb, key) = (write.verb, self.lock_key(name));
+        let answer = self.update(verb, key.clone(), write.expressions()).await?;
+        let answer = self.in_the_way(verb, key, answer).await?;
+        answer.try_map(|answer| answer.try_map(|item| self.decode_lock(verb, name, item)))
     }
 
     /// As `write`, for a caller that tries again if no item is shown to be in the way.
     async fn write_unread(&self, name: &LockName, write: &LockWrite) -> Answer {
-        self.timed(async {
-            let (verb, key) = (write.verb, self.lock_key(name));
-            let answer = self.update_unread(verb, key, write.expressions()).await?;
-            answer.try_map(|item| self.decode_lock(verb, name, item))
-        })
-        .await
-    }
-
-    async fn get_lock(&self, name: &LockName) -> Result<Option<LockItem>, Failure> {
-        let verb = "read the lock item";
-        let item = self.get(verb, self.lock_key(name)).await?;
-        item.map(|item| self.decode_lock(verb, name, item))
-            .transpose()
+        let (verb, key) = (write.verb, self.lock_key(name));
+        let answer = self.update(verb, key, write.expressions()).await?;
+        answer.try_map(|answer| answer.try_map(|item| self.decode_lock(verb, name, item)))
     }
 
     pub(super) fn decode_lock(

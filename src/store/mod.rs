@@ -36,8 +36,6 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use futures::FutureExt;
-use futures::future::BoxFuture;
 
 use crate::config::Config;
 use crate::error::ItemProblem;
@@ -105,22 +103,20 @@ impl<T> Timed<T> {
             date: self.date,
         }
     }
+
+    fn try_map<U, E>(self, read: impl FnOnce(T) -> Result<U, E>) -> Result<Timed<U>, E> {
+        Ok(Timed {
+            value: read(self.value)?,
+            sent: self.sent,
+            arrived: self.arrived,
+            date: self.date,
+        })
+    }
 }
 
 impl<T> Timed<Option<T>> {
     pub(crate) fn transpose(self) -> Option<Timed<T>> {
-        let Timed {
-            value,
-            sent,
-            arrived,
-            date,
-        } = self;
-        value.map(|value| Timed {
-            value,
-            sent,
-            arrived,
-            date,
-        })
+        self.try_map(|value| value.ok_or(())).ok()
     }
 }
 
@@ -347,25 +343,6 @@ impl Store {
         let chance = self.config.random_source.unit();
         let lock = self.lock.as_ref();
         self.brakes.pause(lock, (longest, chance), self.now())
-    }
-
-    /// Sends one request and notes the times. Boxed, as [`ask`] is.
-    fn timed<'a, T: Send + 'a>(
-        &'a self,
-        request: impl Future<Output = Result<T, Failure>> + Send + 'a,
-    ) -> BoxFuture<'a, Result<Timed<T>, Failure>> {
-        let request = request.boxed();
-        let timed = async {
-            let sent = self.now();
-            let (value, date) = exchange::dated(request).await;
-            Ok(Timed {
-                value: value?,
-                sent,
-                arrived: self.now(),
-                date: date.map(ServerTime),
-            })
-        };
-        timed.boxed()
     }
 
     /// An entry for an attempt that starts now.

@@ -1,14 +1,19 @@
-//! The requests themselves: conditional writes and consistent reads of one item, whichever it is.
+//! Requests about one lock, or one item: each is sent once. The only place that builds them.
 
+use aws_sdk_dynamodb::config::http::HttpResponse;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::RequestId;
-use aws_sdk_dynamodb::types::{ReturnValue, ReturnValuesOnConditionCheckFailure::AllOld};
-
+use aws_sdk_dynamodb::types::{
+    DeleteRequest, ReturnValue, ReturnValuesOnConditionCheckFailure::AllOld, WriteRequest,
+};
+use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::write::{Expressions, Values};
 
 use super::codec::{self, Item};
-use super::failure::{not_dynamodbs, refusal, sort};
-use super::{Store, Write, ask};
+use super::exchange::ask_dated;
+use super::failure::{Failed, not_dynamodbs, refusal, sort};
+use super::{Store, Timed, Write, ask};
 
 /// What the `:values` of an expression stand for. Returns `None` if there are none.
 pub(super) fn owned(values: Values) -> Option<Item> {
@@ -19,21 +24,23 @@ pub(super) fn owned(values: Values) -> Option<Item> {
     (!owned.is_empty()).then_some(owned)
 }
 
+/// What became of a request, and when it was sent and answered.
+pub(super) type Sent<T> = Result<Timed<T>, Failure>;
+
+/// Items, and the key behind which the next are. It is `None` if there are no more.
+pub(super) type Items = (Vec<Item>, Option<Item>);
+
 impl Store {
     /// Reads an item, strongly consistent.
-    pub(crate) async fn get(&self, verb: &'static str, key: Item) -> Result<Option<Item>, Failure> {
-        let request = self
-            .client
-            .get_item()
-            .table_name(&self.config.table)
-            .set_key(Some(key.clone()));
-        let answer = ask(verb, request.consistent_read(true).send()).await;
-        let answer = answer.map_err(|failed| sort(verb, failed).of_a_read())?;
+    pub(crate) async fn get(&self, verb: &'static str, key: Item) -> Sent<Option<Item>> {
+        let request = self.client.get_item().table_name(&self.config.table);
+        let request = request.set_key(Some(key.clone())).consistent_read(true);
+        let answer = self.read(verb, request.send()).await?;
         // That there is no item is told by an empty object, which anything else that speaks HTTP may answer too. Not all engines name requests.
-        if answer.item.is_none() && answer.request_id().is_none() {
+        if answer.value.item.is_none() && answer.value.request_id().is_none() {
             self.query_key(verb, key).await?;
         }
-        Ok(answer.item)
+        Ok(answer.map(|answer| answer.item))
     }
 
     /// Fails if what answers is no DynamoDB, whose answer has a list of items even if there are none.
@@ -47,21 +54,43 @@ impl Store {
                 .expression_attribute_values(format!(":k{nth}"), value);
         }
         let request = query.key_condition_expression(clauses.join(" AND "));
-        let answer = ask(verb, request.send()).await;
-        let answer = answer.map_err(|failed| sort(verb, failed).of_a_read())?;
-        answer.items.map(drop).ok_or_else(|| not_dynamodbs(verb))
+        let answer = self.read(verb, request.send()).await?;
+        let items = answer.value.items.map(drop);
+        items.ok_or_else(|| not_dynamodbs(verb))
+    }
+
+    /// Reads items in the order of their keys, strongly consistent: from the first that `keys` selects on, or from behind `after`.
+    pub(super) async fn query(
+        &self,
+        verb: &'static str,
+        (keys, values): (&str, Item),
+        after: Option<Item>,
+        limit: usize,
+    ) -> Sent<Items> {
+        let request = self.client.query().table_name(&self.config.table);
+        let request = request
+            .consistent_read(true)
+            .key_condition_expression(keys)
+            .set_expression_attribute_names(Some(self.names(&[keys])))
+            .set_expression_attribute_values(Some(values))
+            .set_exclusive_start_key(after)
+            .limit(i32::try_from(limit).unwrap_or(i32::MAX));
+        let answer = self.read(verb, request.send()).await?;
+        answer.try_map(|answer| {
+            let items = answer.items.ok_or_else(|| not_dynamodbs(verb))?;
+            Ok((items, answer.last_evaluated_key))
+        })
     }
 
     /// Puts an item, on a condition.
     pub(super) async fn put(
         &self,
         verb: &'static str,
-        key: Item,
         item: Item,
         Expressions {
             condition, values, ..
         }: Expressions,
-    ) -> Result<Write<Item>, Failure> {
+    ) -> Sent<Write<Item>> {
         let request = self.client.put_item().table_name(&self.config.table);
         let request = request
             .set_item(Some(item.clone()))
@@ -69,10 +98,11 @@ impl Store {
             .set_expression_attribute_values(owned(values))
             .condition_expression(condition)
             .return_values_on_condition_check_failure(AllOld);
-        match ask(verb, request.send()).await {
+        let answer = self.once(verb, request.send()).await;
+        answer.try_map(|answer| match answer {
             Ok(_) => Ok(Write::Applied(item)),
-            Err(failed) => self.in_the_way(verb, key, refusal(verb, failed)?).await,
-        }
+            Err(failed) => refusal(verb, failed).map(Write::ConditionFailed),
+        })
     }
 
     /// Updates an item, on a condition.
@@ -80,27 +110,12 @@ impl Store {
         &self,
         verb: &'static str,
         key: Item,
-        expressions: Expressions,
-    ) -> Result<Write<Item>, Failure> {
-        match self.update_unread(verb, key.clone(), expressions).await? {
-            Write::ConditionFailed(found) => self.in_the_way(verb, key, found).await,
-            applied => Ok(applied),
-        }
-    }
-
-    /// As `update`, for a caller that need not know what is in the way. If the engine is too old to send the item along, the item
-    /// is `None` too.
-    pub(super) async fn update_unread(
-        &self,
-        verb: &'static str,
-        key: Item,
-        expressions: Expressions,
-    ) -> Result<Write<Item>, Failure> {
-        let Expressions {
+        Expressions {
             update,
             condition,
             values,
-        } = expressions;
+        }: Expressions,
+    ) -> Sent<Write<Item>> {
         let request = self.client.update_item().table_name(&self.config.table);
         let request = request
             .set_key(Some(key))
@@ -110,13 +125,14 @@ impl Store {
             .condition_expression(condition)
             .return_values(ReturnValue::AllNew)
             .return_values_on_condition_check_failure(AllOld);
-        match ask(verb, request.send()).await {
+        let answer = self.once(verb, request.send()).await;
+        answer.try_map(|answer| match answer {
             Ok(answer) => {
                 let foreign = || not_dynamodbs(verb);
                 answer.attributes.map(Write::Applied).ok_or_else(foreign)
             }
             Err(failed) => refusal(verb, failed).map(Write::ConditionFailed),
-        }
+        })
     }
 
     /// Deletes an item, on a condition. Returns whether it did.
@@ -140,16 +156,79 @@ impl Store {
         }
     }
 
-    /// The item that a failed condition met: from the answer, or read where the engine is too old to send it along.
+    /// Deletes items without a condition: 25 at most.
+    pub(super) async fn delete_all(
+        &self,
+        verb: &'static str,
+        keys: impl Iterator<Item = Item>,
+    ) -> Result<(), Failure> {
+        let request = self.client.batch_write_item();
+        let request = request.request_items(&self.config.table, keys.map(deletion).collect());
+        let answer = ask(verb, request.send()).await;
+        answer.map(drop).map_err(|failed| sort(verb, failed))
+    }
+
+    /// Reads the item that a failed condition met, where the answer does not show it: there is none, or the engine is too old to send it
+    /// along.
     pub(crate) async fn in_the_way(
         &self,
         verb: &'static str,
         key: Item,
-        item: Option<Item>,
-    ) -> Result<Write<Item>, Failure> {
-        match item {
-            Some(item) => Ok(Write::ConditionFailed(Some(item))),
-            None => self.get(verb, key).await.map(Write::ConditionFailed),
+        answer: Timed<Write<Item>>,
+    ) -> Sent<Write<Item>> {
+        if !matches!(answer.value, Write::ConditionFailed(None)) {
+            return Ok(answer);
+        }
+        let read = self.get(verb, key).await?;
+        Ok(Timed {
+            sent: answer.sent,
+            date: read.date.or(answer.date),
+            ..read.map(Write::ConditionFailed)
+        })
+    }
+
+    /// Sends a read, of which nothing can have been applied.
+    async fn read<T, E>(
+        &self,
+        verb: &'static str,
+        request: impl Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send,
+    ) -> Sent<T>
+    where
+        T: Send,
+        E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+    {
+        let answer = self.once(verb, request).await;
+        answer.try_map(|answer| answer.map_err(|failed| sort(verb, failed).of_a_read()))
+    }
+
+    /// Sends one request, and notes the times.
+    pub(super) async fn once<T, E>(
+        &self,
+        verb: &'static str,
+        request: impl Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send,
+    ) -> Timed<Result<T, Failed<E>>>
+    where
+        T: Send,
+        E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+    {
+        let sent = self.now();
+        let (value, date) = ask_dated(verb, request).await;
+        Timed {
+            value,
+            sent,
+            arrived: self.now(),
+            date: date.map(ServerTime),
         }
     }
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "every required field of the request is set here"
+)]
+fn deletion(key: Item) -> WriteRequest {
+    let delete = DeleteRequest::builder().set_key(Some(key)).build();
+    WriteRequest::builder()
+        .delete_request(delete.expect("a deletion with its key"))
+        .build()
 }

@@ -11,8 +11,7 @@ use fairlock_protocol::write::{RowChange, RowWrite};
 use crate::name::LockName;
 
 use super::codec::{self, Item, text};
-use super::failure::{not_dynamodbs, sort};
-use super::{Attempt, Store, Timed, Write, ask};
+use super::{Attempt, Store, Timed, Write};
 
 /// A range query from the lock item, or from a ticket on, to the end of the queue.
 const KEYS: &str = "#pk = :pk AND #sk BETWEEN :from AND :to";
@@ -115,7 +114,16 @@ impl Store {
         from: Option<Cursor>,
         limit: usize,
     ) -> Result<Timed<Page>, Failure> {
-        self.timed(self.query_queue(name, from, limit)).await
+        let verb = "read the queue";
+        let values = [
+            (":pk", name.lock().to_owned()),
+            (":from", name.lock_key()),
+            (":to", name.end_of_queue()),
+        ];
+        let values = values.map(|(name, value)| (name.to_owned(), text(value)));
+        let from = from.map(|Cursor(key)| key);
+        let answer = self.query(verb, (KEYS, values.into()), from, limit).await?;
+        answer.try_map(|(items, next)| self.decode_page(verb, name, items, next.map(Cursor)))
     }
 
     /// Deletes a row that is still as it was seen. Returns whether this call deleted it: `false` also if another client had.
@@ -147,53 +155,20 @@ impl Store {
     }
 
     async fn write_row(&self, name: &LockName, ticket: Ticket, write: RowWrite) -> Answer {
-        self.timed(async {
-            let (verb, key) = (write.verb, self.row_key(name, ticket));
-            let answer = match &write.change {
-                RowChange::Put(row) => {
-                    let mut item = key.clone();
-                    let ttl = &self.config.names.ttl;
-                    item.extend(codec::attributes(RowWrite::attributes(row, ttl)));
-                    self.put(verb, key, item, write.expressions()).await?
-                }
-                RowChange::Update(_) | RowChange::Delete => {
-                    self.update(verb, key, write.expressions()).await?
-                }
-            };
-            answer.try_map(|item| self.decode_row(verb, name, ticket, item))
-        })
-        .await
-    }
-
-    async fn query_queue(
-        &self,
-        name: &LockName,
-        from: Option<Cursor>,
-        limit: usize,
-    ) -> Result<Page, Failure> {
-        let verb = "read the queue";
-        let values = [
-            (":pk", name.lock().to_owned()),
-            (":from", name.lock_key()),
-            (":to", name.end_of_queue()),
-        ];
-        let values = values.map(|(name, value)| (name.to_owned(), text(value)));
-        let request = self
-            .client
-            .query()
-            .table_name(&self.config.table)
-            .consistent_read(true);
-        let request = request
-            .key_condition_expression(KEYS)
-            .set_expression_attribute_names(Some(self.names(&[KEYS])))
-            .set_expression_attribute_values(Some(values.into()))
-            .set_exclusive_start_key(from.map(|Cursor(key)| key))
-            .limit(i32::try_from(limit).unwrap_or(i32::MAX));
-        let answer = ask(verb, request.send()).await;
-        let answer = answer.map_err(|failed| sort(verb, failed).of_a_read())?;
-        let next = answer.last_evaluated_key.map(Cursor);
-        let items = answer.items.ok_or_else(|| not_dynamodbs(verb))?;
-        self.decode_page(verb, name, items, next)
+        let (verb, key) = (write.verb, self.row_key(name, ticket));
+        let answer = match &write.change {
+            RowChange::Put(row) => {
+                let mut item = key.clone();
+                let ttl = &self.config.names.ttl;
+                item.extend(codec::attributes(RowWrite::attributes(row, ttl)));
+                self.put(verb, item, write.expressions()).await?
+            }
+            RowChange::Update(_) | RowChange::Delete => {
+                self.update(verb, key.clone(), write.expressions()).await?
+            }
+        };
+        let answer = self.in_the_way(verb, key, answer).await?;
+        answer.try_map(|answer| answer.try_map(|item| self.decode_row(verb, name, ticket, item)))
     }
 
     /// Skips items that are neither the lock item nor a ticket's row: they are not fairlock's.

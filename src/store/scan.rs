@@ -8,7 +8,7 @@ use fairlock_protocol::item::LockItem;
 
 use super::codec::{Item, text};
 use super::failure::{not_dynamodbs, sort};
-use super::{Store, Timed, ask};
+use super::{Store, Timed};
 
 /// Everything of this namespace, rows too, so that anything that is left of a lock is found.
 const OURS: &str = "begins_with(#sk, :prefix)";
@@ -32,17 +32,14 @@ impl Store {
         &self,
         from: Option<ScanPlace>,
     ) -> Result<Timed<(Vec<LockName>, Option<ScanPlace>)>, Failure> {
-        self.timed(async {
-            let prefix = text(format!("{}/", self.config.namespace));
-            let ours = self.client.scan().filter_expression(OURS);
-            let ours = ours
-                .projection_expression(NAME)
-                .set_expression_attribute_names(Some(self.names(&[OURS, NAME])))
-                .expression_attribute_values(":prefix", prefix);
-            let (items, next) = self.scan_page("scan for locks", ours, from).await?;
-            Ok((self.lock_names(items), next))
-        })
-        .await
+        let prefix = text(format!("{}/", self.config.namespace));
+        let ours = self.client.scan().filter_expression(OURS);
+        let ours = ours
+            .projection_expression(NAME)
+            .set_expression_attribute_names(Some(self.names(&[OURS, NAME])))
+            .expression_attribute_values(":prefix", prefix);
+        let page = self.scan_page("scan for locks", ours, from).await?;
+        Ok(page.map(|(items, next)| (self.lock_names(items), next)))
     }
 
     /// The lock items on one page of the table, and where to go on. That is `None` at the table's end.
@@ -50,20 +47,15 @@ impl Store {
         &self,
         from: Option<ScanPlace>,
     ) -> Result<Timed<(Vec<Found>, Option<ScanPlace>)>, Failure> {
-        self.timed(async {
-            let (items, next) = self.scan_page(LIST, self.lock_items(), from).await?;
-            let found = items.into_iter().filter_map(|item| self.found(item));
-            Ok((found.collect(), next))
-        })
-        .await
+        let page = self.scan_page(LIST, self.lock_items(), from).await?;
+        Ok(page.map(|(items, next)| (self.all_found(items), next)))
     }
 
     /// The lock items among the first so many items of the table.
     pub(crate) async fn first_lock_items(&self, of: i32) -> Result<Vec<Found>, Failure> {
         let sample = self.lock_items().limit(of);
-        let (items, _) = self.scan_page(LIST, sample, None).await?;
-        let found = items.into_iter().filter_map(|item| self.found(item));
-        Ok(found.collect())
+        let (items, _) = self.scan_page(LIST, sample, None).await?.value;
+        Ok(self.all_found(items))
     }
 
     /// Selects the lock items of this namespace.
@@ -80,20 +72,25 @@ impl Store {
         verb: &'static str,
         selected: ScanFluentBuilder,
         from: Option<ScanPlace>,
-    ) -> Result<(Vec<Item>, Option<ScanPlace>), Failure> {
+    ) -> Result<Timed<(Vec<Item>, Option<ScanPlace>)>, Failure> {
         let request = selected
             .table_name(&self.config.table)
             .set_exclusive_start_key(from.map(|ScanPlace(key)| key));
-        let answer = ask(verb, request.send()).await;
-        let answer = answer.map_err(|failed| sort(verb, failed))?;
-        let items = answer.items.ok_or_else(|| not_dynamodbs(verb))?;
-        Ok((items, answer.last_evaluated_key.map(ScanPlace)))
+        let answer = self.once(verb, request.send()).await;
+        answer.try_map(|answer| {
+            let answer = answer.map_err(|failed| sort(verb, failed))?;
+            let items = answer.items.ok_or_else(|| not_dynamodbs(verb))?;
+            Ok((items, answer.last_evaluated_key.map(ScanPlace)))
+        })
     }
 
-    fn found(&self, item: Item) -> Option<Found> {
-        let name = self.name_of(&item)?;
-        let read = self.decode_lock(LIST, &name, item);
-        Some((name, read))
+    fn all_found(&self, items: Vec<Item>) -> Vec<Found> {
+        let found = items.into_iter().filter_map(|item| {
+            let name = self.name_of(&item)?;
+            let read = self.decode_lock(LIST, &name, item);
+            Some((name, read))
+        });
+        found.collect()
     }
 
     fn name_of(&self, item: &Item) -> Option<LockName> {

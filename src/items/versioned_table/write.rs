@@ -96,7 +96,7 @@ impl<'a> Call<'a> {
         let store = &self.table.inner.store;
         let read = || store.get("read an item", self.key.clone());
         let read = store.retry(&self.policy, read).await;
-        let item = read.map_err(|failure| self.explained(failure))?;
+        let item = read.map_err(|failure| self.explained(failure))?.value;
         self.check_fence(item.as_ref())?;
         let revision = self.table.inner.attributes.revision(item.as_ref());
         let revision = revision.map_err(|foreign| self.not_a_version(foreign))?;
@@ -182,9 +182,7 @@ impl<'a> Call<'a> {
         match ask(attempt.verb, put.send()).await {
             Ok(_) => Ok(Write::Applied(item.clone())),
             Err(failed) => {
-                let found = refusal(attempt.verb, failed)?;
-                store
-                    .in_the_way(attempt.verb, self.key.clone(), found)
+                self.in_the_way(attempt, refusal(attempt.verb, failed)?)
                     .await
             }
         }
@@ -193,18 +191,33 @@ impl<'a> Call<'a> {
     async fn delete(&self, attempt: &Attempt<'_>) -> Result<Write<Item>, Failure> {
         let store = &self.table.inner.store;
         let delete = store.client().delete_item();
-        let key = self.key.clone();
         let delete = delete
             .table_name(&store.config().table)
-            .set_key(Some(key.clone()));
+            .set_key(Some(self.key.clone()));
         let delete = on_condition!(delete, attempt.condition, self.table.fence);
         match ask(attempt.verb, delete.send()).await {
             Ok(_) => Ok(Write::Applied(Item::new())),
             Err(failed) => {
-                let found = refusal(attempt.verb, failed)?;
-                store.in_the_way(attempt.verb, key, found).await
+                self.in_the_way(attempt, refusal(attempt.verb, failed)?)
+                    .await
             }
         }
+    }
+
+    /// The item that stood in the way of a write: read, where the answer does not show it.
+    async fn in_the_way(
+        &self,
+        attempt: &Attempt<'_>,
+        shown: Option<Item>,
+    ) -> Result<Write<Item>, Failure> {
+        let found = match shown {
+            Some(item) => Some(item),
+            None => {
+                let store = &self.table.inner.store;
+                store.get(attempt.verb, self.key.clone()).await?.value
+            }
+        };
+        Ok(Write::ConditionFailed(found))
     }
 
     fn done(&self, attempt: Attempt<'_>) -> Written {
