@@ -1,11 +1,13 @@
 //! The way out of a place: settles its ticket, and gives back what the lock item shows of it.
 
 use crate::name::LockName;
-use crate::store::{Attempt, RetryPolicy, Store};
+use crate::place_writes;
+use crate::store::{Attempt, RetryPolicy, Store, all_of};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{ItemHold, ItemPosition, LockItem, RowState, TicketRow};
 use fairlock_protocol::place::{Act, Found, Place};
 use fairlock_protocol::ticket::Ticket;
+use fairlock_protocol::write::LockWrite;
 
 /// Carries out the steps of a place that leaves.
 pub(crate) struct Exit<'a> {
@@ -46,7 +48,8 @@ impl Exit<'_> {
 
     /// Counts the departure. No poll can give the ticket a slot afterwards. If a poll did so before, the item that comes back shows it.
     async fn depart(&mut self, place: &mut Place, ticket: Ticket) -> Result<Act, Failure> {
-        let depart = || self.store.leave(self.name, ticket);
+        let leave = LockWrite::leave(all_of(self.name), ticket);
+        let depart = || self.store.write(self.name, &leave);
         let answer = self.store.retry(self.policy, depart).await?.value;
         let is_applied = answer.is_applied();
         self.seen = answer.shown();
@@ -78,12 +81,13 @@ impl Exit<'_> {
             None => return Ok(place.stands(Found::Nowhere)),
             Some((item, ItemPosition::Has(at, entry))) => {
                 let held = ItemHold::of(item, at, entry);
-                let release = || self.store.release(self.name, self.attempt, held);
+                let release = || place_writes::release(self.store, self.name, self.attempt, held);
                 self.store.retry(self.policy, release).await?
             }
             Some((item, ItemPosition::Successor(index, own))) => {
                 let at = item.at_successor(index);
-                let give_up = || self.store.give_up_slot(self.name, at, own);
+                let give_up = LockWrite::give_up_slot(all_of(self.name), at, own);
+                let give_up = || self.store.write(self.name, &give_up);
                 self.store.retry(self.policy, give_up).await?
             }
         };

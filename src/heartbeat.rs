@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::LossReason;
 use crate::hold::{self, Hold};
+use crate::place_writes;
 use crate::store::{RetryPolicy, Store, Timed, Write};
 use crate::telemetry;
 use fairlock_protocol::failure::Failure;
@@ -73,7 +74,7 @@ async fn renew_when_due(
 
 async fn renew_once(store: &Store, hold: &Hold) -> Result<Timed<Write<LockItem>>, Failure> {
     let lease = hold.lease_to_ask_for(store.config());
-    let renew = store.renew(&hold.name, &hold.attempt, hold.footing(), lease);
+    let renew = place_writes::renew(store, &hold.name, &hold.attempt, (hold.footing(), lease));
     let answer = renew.await;
     if let Err(failure) = &answer
         && hold.failed(failure)

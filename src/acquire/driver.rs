@@ -6,14 +6,13 @@ use std::time::Duration;
 use super::Acquisition;
 use super::queued::Queued;
 use crate::client_state::{Departure, DoorwayTurn, Refused};
-use crate::counter;
+use crate::counter::{Asked, EnterTerms, Taken};
 use crate::hold::Hold;
-use crate::lock_item_writer::{Asked, Taken};
 use crate::queue::{self, JoinOutcome};
 use crate::reclaim::Reclaim;
 use crate::snapshot::Snapshot;
 use crate::state;
-use crate::store::{Attempt, EnterTerms, RetryPolicy, Store, Timed};
+use crate::store::{Attempt, RetryPolicy, Store, Timed};
 use fairlock_protocol::doorway::Seen;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
@@ -219,11 +218,8 @@ impl<'a> Driver<'a> {
         let others = all.saturating_sub(attempt.permits).max(1);
         let first = self.seen.as_ref().map_or(self.first, first_of);
         let first = first.unwrap_or(attempt.permits.min(others));
-        let asked = self
-            .acquisition
-            .writer(&policy)
-            .share(&attempt, first)
-            .await;
+        let counter = self.acquisition.counter(&policy);
+        let asked = counter.share(&attempt, first).await;
         self.asked(attempt, asked).await
     }
 
@@ -247,7 +243,8 @@ impl<'a> Driver<'a> {
         };
         let (attempt, policy) = (self.acquisition.attempt(), self.policy_to_ask());
         let (store, first_sent) = (self.acquisition.store(), self.acquisition.store().now());
-        let asked = self.acquisition.writer(&policy).enter(&attempt, wish).await;
+        let counter = self.acquisition.counter(&policy);
+        let asked = counter.enter(&attempt, wish).await;
         let over = first_sent + lease::believed(store.config().lease);
         match asked {
             Ok(Asked::Taken(taken)) if attempt.is_in_doubt() && over <= store.now() => {
@@ -271,8 +268,8 @@ impl<'a> Driver<'a> {
     async fn enter_over(&mut self, snapshot: Snapshot) -> Result<Act, Refused> {
         self.acquisition.ensure_wanted()?;
         let (attempt, policy) = (self.acquisition.attempt(), self.policy_to_ask());
-        let writer = self.acquisition.writer(&policy);
-        let asked = writer.enter_over(&attempt, &snapshot.item).await;
+        let counter = self.acquisition.counter(&policy);
+        let asked = counter.enter_over(&attempt, &snapshot.item).await;
         if let Ok(Asked::Taken(taken)) = &asked {
             let settled_rows = snapshot.settled_rows(taken.ticket).map(|row| row.ticket);
             self.acquisition
@@ -361,8 +358,8 @@ impl<'a> Driver<'a> {
         let (store, attempt) = (self.store(), self.acquisition.attempt());
         let policy = self.acquisition.batch.policy_to_draw();
         let policy = self.acquisition.policy_to_write(policy);
-        let (name, tickets) = (&self.acquisition.name, attempt.tickets);
-        let drawn = counter::draw(&store, name, &policy, tickets, most, seen.as_ref()).await;
+        let counter = self.acquisition.counter(&policy);
+        let drawn = counter.draw(attempt.tickets, most, seen.as_ref()).await;
         let drawn = match drawn {
             Ok(drawn) => drawn,
             Err(failure) if failure.is_busy() && store.has_time_left(&policy) => {

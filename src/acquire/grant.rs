@@ -6,6 +6,7 @@ use super::Acquisition;
 use crate::client_state::{Departure, Refused};
 use crate::error::LossReason;
 use crate::hold::{self, Hold};
+use crate::place_writes;
 use crate::store::{Attempt, Timed, Write};
 use fairlock_protocol::item::{Footing, ItemPosition, LockItem};
 use fairlock_protocol::lease::{self, RenewalHistory};
@@ -122,7 +123,7 @@ impl Acquisition {
         let policy = inner.policy_to_grant(&self.batch, &self.claim, times);
         let store = self.store();
         let lease = self.claim.bounds.lease(store.config().lease);
-        let renew = || store.renew(&self.name, attempt, footing, lease);
+        let renew = || place_writes::renew(store, &self.name, attempt, (footing, lease));
         match store.retry_renewal(&policy, renew).await {
             Ok(Timed {
                 value: Write::Applied(item),

@@ -6,7 +6,7 @@ use super::Acquisition;
 use super::turns::{Done, tell};
 use crate::client_state::{GiveBack, outcome};
 use crate::hold::{Departure, Hold};
-use crate::lock_item_writer::Ended;
+use crate::place_writes::Ended;
 use crate::runtime::background::Task;
 use fairlock_protocol::moment::Moment;
 

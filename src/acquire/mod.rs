@@ -18,9 +18,9 @@ use std::time::Duration;
 use crate::client_state::{
     Batch, Claim, ClientInner, Departure, DoorwayTurn, Refused, WaitEstimate,
 };
+use crate::counter::Counter;
 use crate::error::LossReason;
 use crate::hold::Hold;
-use crate::lock_item_writer::LockItemWriter;
 use crate::name::LockName;
 use crate::runtime::background::{Listed, Open};
 use crate::state;
@@ -258,8 +258,8 @@ impl Acquisition {
         &self.store
     }
 
-    fn writer<'a>(&'a self, policy: &'a RetryPolicy) -> LockItemWriter<'a> {
-        LockItemWriter {
+    fn counter<'a>(&'a self, policy: &'a RetryPolicy) -> Counter<'a> {
+        Counter {
             store: self.store(),
             name: &self.name,
             policy,

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::Acquisition;
 use crate::client_state::{Departure, Membership, Refused, WaitEstimate};
+use crate::counter::Taken;
 use crate::exit::Exit;
 use crate::hold::{self, Hold};
-use crate::lock_item_writer::Taken;
 use crate::runtime::background::Task;
 use crate::store::Attempt;
 use crate::telemetry;

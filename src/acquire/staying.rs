@@ -8,9 +8,9 @@ use super::turns::{Done, tell};
 use crate::client_state::{GiveBack, outcome};
 use crate::hold::Hold;
 use crate::hold_bounds;
-use crate::lock_item_writer::Ended;
+use crate::place_writes::{self, Ended, LeaseTerm};
 use crate::runtime::background::Task;
-use crate::store::{LeaseTerm, Timed, Write};
+use crate::store::{Timed, Write};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
@@ -39,7 +39,7 @@ impl Acquisition {
         let attempt = hold.attempt.again().with_margin(Duration::ZERO);
         let renew = || {
             let (footing, owed) = (hold.footing(), hold.owed());
-            inner.store.keep_on(&hold.name, &attempt, footing, owed)
+            place_writes::keep_on(&inner.store, &hold.name, &attempt, (footing, owed))
         };
         let (item, sent) = match self.writes_last(hold, renew).await {
             Ok(written) => written,
@@ -92,10 +92,8 @@ impl Acquisition {
     async fn writes_as_lease(&self, hold: &Arc<Hold>, term: &LeaseTerm) -> Result<Ended, Failure> {
         let inner = &self.inner;
         let lease_out = || {
-            let footing = hold.footing();
-            inner
-                .store
-                .lease_out(&hold.name, &hold.attempt, footing, term)
+            let place = (hold.footing(), term);
+            place_writes::lease_out(&inner.store, &hold.name, &hold.attempt, place)
         };
         let item = match self.writes_last(hold, lease_out).await {
             Ok((item, _)) => item,

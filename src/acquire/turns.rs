@@ -9,8 +9,8 @@ use crate::client_state::{ClientInner, GiveBack, GivenBack, Holding, Refused, al
 use crate::error::LossReason;
 use crate::heartbeat;
 use crate::hold::{Hold, HoldStatus};
-use crate::lock_item_writer::Ended;
 use crate::offer::{self, Offer};
+use crate::place_writes::Ended;
 use crate::runtime::background::Task;
 use crate::telemetry::ReleaseOutcome;
 use fairlock_protocol::failure::Failure;

@@ -7,11 +7,13 @@ use super::{Batch, Caller, Claim, ClientInner, PendingCall};
 use crate::hold::Hold;
 use crate::hold_bounds::HoldBounds;
 use crate::name::LockName;
-use crate::store::{RetryPolicy, Write};
+use crate::place_writes;
+use crate::store::{RetryPolicy, Write, all_of};
 use fairlock_protocol::entry::Attributes;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::lease;
+use fairlock_protocol::write::LockWrite;
 
 /// Starts the task that acquires a lock for a batch.
 pub(crate) type StartPlaceTask =
@@ -102,7 +104,8 @@ impl ClientInner {
         if !lease::is_short(lease, hold.believed_until().since(store.now())) {
             return true;
         }
-        let renew = || store.renew(&hold.name, &hold.attempt, hold.footing(), lease);
+        let renew =
+            || place_writes::renew(store, &hold.name, &hold.attempt, (hold.footing(), lease));
         let Ok(answer) = store.retry_renewal(&self.policy_to_hold(hold), renew).await else {
             return false;
         };
@@ -129,16 +132,11 @@ impl ClientInner {
             return Ok(Ok(()));
         }
         let left = hold.turns_left() - 1;
-        let pass_on = || {
-            let (name, attempt) = (&hold.name, &hold.attempt);
-            self.store.pass_on(name, attempt, hold.held(), left)
-        };
-        let shown = self
-            .store
-            .retry_renewal(policy, pass_on)
-            .await?
-            .value
-            .shown();
+        let (name, nonce) = (&hold.name, hold.attempt.nonce);
+        let pass_on = LockWrite::pass_on(all_of(name), nonce, hold.footing().ticket, left);
+        let pass_on = || self.store.write(name, &pass_on);
+        let answer = self.store.retry_renewal(policy, pass_on).await?;
+        let shown = answer.value.shown();
         let is_ended = shown.as_ref().is_some_and(|item| {
             let holder = item.holder().filter(|_| hold.saw(item));
             holder.is_some_and(|holder| holder.tickets <= left)

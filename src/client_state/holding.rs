@@ -7,10 +7,10 @@ use tokio::sync::oneshot;
 
 use super::{Batch, ClientHandle, ClientInner};
 use crate::hold::Hold;
-use crate::lock_item_writer::Ended;
 use crate::offer::Unused;
+use crate::place_writes::Ended;
+use crate::place_writes::LeaseTerm;
 use crate::runtime::background::{Listed, Task};
-use crate::store::LeaseTerm;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::moment::Moment;
 

@@ -12,6 +12,7 @@ use super::{ClientInner, job};
 use crate::exit::Exit;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
+use crate::place_writes;
 use crate::reclaim;
 use crate::runtime::background::Task;
 use crate::store::{Attempt, RetryPolicy};
@@ -221,7 +222,7 @@ impl ClientInner {
             let footing = Footing::of(&item, at, entry);
             let keep = || {
                 let left = owed.saturating_sub(self.store.now().since(began));
-                self.store.keep_on(name, &attempt, footing, left)
+                place_writes::keep_on(&self.store, name, &attempt, (footing, left))
             };
             let Some(shown) = self.store.retry(policy, keep).await?.value.shown() else {
                 return Ok(());

@@ -26,10 +26,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::hold::Hold;
-use crate::lock_item_writer::{Ended, LockItemWriter};
 use crate::name::LockName;
 use crate::notify::Notifications;
 use crate::offer::{Offer, Unused};
+use crate::place_writes::{Ended, HoldWriter};
 use crate::runtime::background::{Background, Job, Listed, Open, Task};
 use crate::store::{Attempt, RetryPolicy, Store};
 use crate::telemetry::ReleaseOutcome;
@@ -376,8 +376,8 @@ impl ClientInner {
         &'a self,
         name: &'a LockName,
         policy: &'a RetryPolicy,
-    ) -> LockItemWriter<'a> {
-        LockItemWriter {
+    ) -> HoldWriter<'a> {
+        HoldWriter {
             store: &self.store,
             name,
             policy,

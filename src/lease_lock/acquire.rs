@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::{Lease, LeaseLock, TRIES, lease_of};
 use crate::client_state::SoughtLease;
+use crate::counter::{Asked, Counter, EnterTerms};
 use crate::error::Error;
 use crate::hold;
-use crate::lock_item_writer::Asked;
 use crate::reclaim::Reclaim;
-use crate::store::{Attempt, EnterTerms, denies};
+use crate::store::{Attempt, denies};
 use crate::wait::RecordWait;
 use fairlock_protocol::doorway::{Seen, Sight};
 use fairlock_protocol::entry::Entry;
@@ -158,7 +158,11 @@ impl LeaseLock {
         lease: Duration,
     ) -> Result<(Option<Own>, Option<LockItem>), Failure> {
         let policy = self.inner().policy_of_few(self.inner().closed.clone());
-        let writer = self.inner().writer(self.name(), &policy);
+        let counter = Counter {
+            store: &self.inner().store,
+            name: self.name(),
+            policy: &policy,
+        };
         let permits = self.name().permits().unwrap_or_default();
         // No task renews a place in the queue here, so the claim is for a free lock only.
         let wish = EnterTerms {
@@ -175,10 +179,10 @@ impl LeaseLock {
         loop {
             let attempt = self.attempt(permits, id, lease);
             let asked = match (act, seen) {
-                (Act::Enter, _) => writer.enter(&attempt, wish).await?,
-                (Act::EnterOver, Some(item)) => writer.enter_over(&attempt, &item).await?,
+                (Act::Enter, _) => counter.enter(&attempt, wish).await?,
+                (Act::EnterOver, Some(item)) => counter.enter_over(&attempt, &item).await?,
                 (Act::Clear, Some(item)) => {
-                    let mut way = Reclaim::of(writer.store, self.name(), &policy, permits, item);
+                    let mut way = Reclaim::of(counter.store, self.name(), &policy, permits, item);
                     act = way.run(&mut place, |_, item| self.sight(item)).await?;
                     seen = Some(way.snapshot.item);
                     continue;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Lease, LeaseLock};
 use crate::error::Error;
 use crate::guard::LockGuard;
-use crate::store::LeaseTerm;
+use crate::place_writes::LeaseTerm;
 
 impl LockGuard {
     /// Turns the hold into a lease under the name `id`, which ends after `span` unless a process extends or releases it. So a caller can

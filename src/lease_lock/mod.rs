@@ -14,8 +14,8 @@ use crate::config;
 use crate::error::{Error, Invalid, LossReason};
 use crate::hold;
 use crate::lock::{FairLock, check_attributes};
-use crate::lock_item_writer::Ended;
 use crate::name::LockName;
+use crate::place_writes::{self, Ended};
 use crate::state::Waiting;
 use crate::store::{Attempt, dateless};
 use crate::wait::RecordWait;
@@ -442,7 +442,7 @@ impl LeaseLock {
         let (mut at, mut seen) = seen;
         loop {
             let past = self.know_the_past("extend a lease").await?;
-            let extend = || inner.store.extend(name, (at, &seen), by, past);
+            let extend = || place_writes::extend(&inner.store, name, (at, &seen), (by, past));
             let extended = inner.store.retry(&policy, extend);
             let answer = Box::pin(inner.for_caller(extended)).await?.value;
             let is_done = answer.is_applied();

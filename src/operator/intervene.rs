@@ -9,11 +9,12 @@ use crate::error::{Error, Holder, Invalid};
 use crate::hold;
 use crate::name::LockName;
 use crate::state::{Participant, Stage};
-use crate::store::RetryPolicy;
+use crate::store::{RetryPolicy, all_of};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
-use fairlock_protocol::item::{ItemPosition, LockItem, Notice, RowState};
+use fairlock_protocol::item::{ItemHold, ItemPosition, LockItem, Notice, RowState};
 use fairlock_protocol::ticket::Ticket;
+use fairlock_protocol::write::LockWrite;
 
 /// How often the holders of a lock are asked that changes hands meanwhile, or whose holders others ask meanwhile.
 const ROUNDS: usize = 20;
@@ -220,8 +221,15 @@ impl ClientInner {
             return Ok(BreakOutcome::Changed);
         }
         let notice = self.notice(seen.first(), seen.ticket, reason);
-        let place = (at, entry, holds);
-        let write = || self.store.break_place(name, &item, place, &notice);
+        let write = || async {
+            let (permits, stamp) = (all_of(name), self.store.stamp());
+            let write = match holds {
+                true => LockWrite::evict(permits, entry, ItemHold::of(&item, at, entry), stamp),
+                false => LockWrite::evict_successor(permits, at, entry),
+            };
+            let write = write.breaking(Arc::clone(&notice));
+            self.store.write(name, &write).await
+        };
         let answer = self.store.retry(&policy, write).await?.value;
         let (is_applied, after) = (answer.is_applied(), answer.shown());
         match after {
@@ -275,7 +283,8 @@ impl ClientInner {
         let item = match is_void {
             // No poll that saw the row as it was can give the ticket a slot after this. If one did so before, the item shows it.
             true => {
-                let leave = || self.store.leave(name, seen.ticket);
+                let leave = LockWrite::leave(all_of(name), seen.ticket);
+                let leave = || self.store.write(name, &leave);
                 self.store.retry(policy, leave).await?.value.shown()
             }
             // Its owner may have found the row void, and deleted it.
@@ -308,7 +317,8 @@ impl ClientInner {
             let Some((from, to)) = all else { break };
             let name = &name.with_permits(item.permits);
             let notice = self.notice(from, to, reason.clone());
-            let ask = || self.store.ask(name, &notice, item.asks);
+            let ask = LockWrite::ask(all_of(name), Arc::clone(&notice), item.asks);
+            let ask = || self.store.write(name, &ask);
             let (answer, is_in_doubt) = self.store.retry_in_doubt(&policy, ask).await?;
             let after = answer.value.shown();
             let own = item.asks.saturating_add(1);

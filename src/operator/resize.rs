@@ -15,10 +15,11 @@ use crate::guard::LockGuard;
 use crate::lock::FairLock;
 use crate::name::LockName;
 use crate::semaphore::MAX_PERMITS;
-use crate::store::{RetryPolicy, most_permits};
+use crate::store::{RetryPolicy, all_of, most_permits};
 use crate::wait::RecordWait;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
+use fairlock_protocol::write::LockWrite;
 
 /// How often a change is tried that other writes come before.
 const ROUNDS: usize = 20;
@@ -185,7 +186,8 @@ impl Change<'_> {
     async fn sends(&mut self, seen: &LockItem) -> Result<Option<LockItem>, Failure> {
         let name = &self.name.with_permits(seen.permits);
         let (inner, permits) = (self.inner, self.permits);
-        let resize = || inner.store.resize(name, seen, permits);
+        let resize = LockWrite::resize(all_of(name), seen, permits);
+        let resize = || inner.store.write(name, &resize);
         let (answer, is_in_doubt) = inner.store.retry_in_doubt(&self.policy, resize).await?;
         let after = answer.value.shown();
         self.in_doubt = match is_in_doubt {

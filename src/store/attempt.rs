@@ -148,7 +148,7 @@ impl Attempt {
 
     /// The beat of the next renewal. No other renewal of this attempt has it, answered or not: so a beat in the table tells which
     /// renewal made it.
-    pub(super) fn next_beat(&self) -> u64 {
+    pub(crate) fn next_beat(&self) -> u64 {
         self.renewals.fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -165,7 +165,7 @@ impl Attempt {
         self.renewals.load(Ordering::Relaxed)
     }
 
-    pub(super) fn note<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
+    pub(crate) fn note<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
         if answer.as_ref().is_err_and(Failure::is_ambiguous) {
             self.in_doubt.store(true, Ordering::Relaxed);
         }

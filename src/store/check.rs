@@ -1,4 +1,4 @@
-//! A check of the holder for the caller's own transactions, which fairlock does not send, and the write that ends such a check.
+//! A check of the holder for the caller's own transactions, which fairlock does not send.
 
 use aws_sdk_dynamodb::types::{ConditionCheck, TransactWriteItem};
 use fairlock_protocol::failure::Failure;
@@ -7,7 +7,7 @@ use fairlock_protocol::write::{Expressions, LockWrite};
 
 use crate::name::LockName;
 
-use super::lock_item::{Answer, all_of};
+use super::lock_item::all_of;
 use super::request::owned;
 use super::{Attempt, Store, refused};
 
@@ -35,18 +35,5 @@ impl Store {
         let check = check.map_err(|incomplete| refused(write.verb, incomplete))?;
         let part = TransactWriteItem::builder().condition_check(check);
         Ok(part.build())
-    }
-
-    /// Takes the turns that have ended off the holder's place, so that no check of them passes any more.
-    pub(crate) async fn pass_on(
-        &self,
-        name: &LockName,
-        attempt: &Attempt,
-        held: ItemHold,
-        turns_left: u64,
-    ) -> Answer {
-        let ticket = held.footing.ticket;
-        let write = LockWrite::pass_on(all_of(name), attempt.nonce, ticket, turns_left);
-        self.write(name, &write).await
     }
 }

@@ -10,9 +10,7 @@ mod brakes;
 mod capacity;
 mod check;
 mod codec;
-mod data;
 mod date;
-mod draw;
 mod exchange;
 mod failure;
 mod front_end;
@@ -46,7 +44,7 @@ use fairlock_protocol::failure::{Failure, Kind, cause};
 use fairlock_protocol::lease::Renewal;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
-use fairlock_protocol::write::Dating;
+use fairlock_protocol::write::{Dating, NewItem};
 
 use access_denied::Denials;
 pub(crate) use attempt::Attempt;
@@ -57,7 +55,7 @@ pub(crate) use exchange::ask;
 pub(crate) use failure::{Refusal, answered, denies, refusal, refused};
 use identity_cache::IdentityCache;
 pub(crate) use item_budget::{Said, check_room, most_permits};
-pub(crate) use lock_item::{EnterTerms, LeaseTerm};
+pub(crate) use lock_item::all_of;
 pub(crate) use probe::Operation;
 pub(crate) use reachability::{News, Reach, ToldOutage};
 pub(crate) use retry_policy::{Limit, RetryPolicy};
@@ -243,6 +241,33 @@ impl Store {
         self.server.young_past().filter(|_| self.knows_the_date())
     }
 
+    /// The time by which what is written now is judged. Returns `None` before two answers have confirmed it.
+    pub(crate) fn stamp(&self) -> Option<ServerTime> {
+        self.server.stamp()
+    }
+
+    /// A time that has passed, for one whose owner counts from it. Unlike [`Store::past`], it may have passed long ago.
+    pub(crate) fn known_past(&self) -> Option<ServerTime> {
+        self.server.past()
+    }
+
+    /// A time that has not passed yet.
+    pub(crate) fn time_to_come(&self) -> Option<ServerTime> {
+        self.server.to_come()
+    }
+
+    /// The lock item to create. Returns `None` before an answer has told the time. A client that does not know the time takes
+    /// only a place on an existing item. This host's clock does not decide where the counter begins, or how long an item stays.
+    /// If no item is shown then, the next try makes one, because that answer told the time.
+    pub(crate) fn new_item(&self) -> Option<NewItem> {
+        let (now, expiry) = (self.time_of_items()?, self.expiry()?);
+        let start = self.start_of_tickets(now).as_micros();
+        Some(NewItem {
+            start: Ticket::new(u64::try_from(start).unwrap_or_default()),
+            expiry,
+        })
+    }
+
     /// Whether answers come, and none has told the time.
     pub(crate) fn is_told_no_time(&self) -> bool {
         self.server.is_silent()
@@ -277,14 +302,15 @@ impl Store {
 
     /// Until when an item with this expiry is to stay, for a client that takes a place on it. Returns `None` if it stays long
     /// enough.
-    fn keeps(&self, expires_at: u64) -> Option<u64> {
+    pub(crate) fn keeps(&self, expires_at: u64) -> Option<u64> {
         self.expiry().filter(|_| !self.is_kept(expires_at))
     }
 
-    /// Whether a renewal should have an item stay for longer: an eighth of the idle retention has passed.
-    fn goes_early(&self, expires_at: u64) -> bool {
+    /// Until when a renewal has an item with this expiry stay. Returns `None` if not even an eighth of the idle retention has passed.
+    pub(crate) fn keeps_for_longer(&self, expires_at: u64) -> Option<u64> {
         let retention = self.config.idle_retention;
-        expires_at == 0 || !self.stays_for(expires_at, retention - retention / 8)
+        let goes_early = expires_at == 0 || !self.stays_for(expires_at, retention - retention / 8);
+        self.expiry().filter(|_| goes_early)
     }
 
     fn stays_for(&self, expires_at: u64, span: Duration) -> bool {
@@ -375,7 +401,7 @@ impl Store {
     ///
     /// A lease counts from before its stamp is taken. A process that stops in between, and then sends, must not rely on the lease
     /// for longer than the clients that judge it by the date.
-    async fn renewed<T, Fut>(
+    pub(crate) async fn renewed<T, Fut>(
         &self,
         attempt: &Attempt,
         write: impl Fn(u64, Dating) -> Fut + Send,
@@ -414,7 +440,7 @@ impl Store {
     }
 
     /// When DynamoDB may delete what is written now. Returns `None` before an answer has told the time.
-    fn expiry(&self) -> Option<u64> {
+    pub(crate) fn expiry(&self) -> Option<u64> {
         let now = self.time_of_items()?;
         Some(now.saturating_add(self.config.idle_retention).as_secs())
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Waiter;
+use crate::place_writes;
 use crate::snapshot::{Snapshot, WATCHED};
 use crate::store::{RetryPolicy, Store, Timed, Write};
 use fairlock_protocol::entry::{Entry, ServerTime};
@@ -235,7 +236,7 @@ impl Waiter {
     ) -> Result<Option<()>, Failure> {
         let lease = self.lease_to_ask_for();
         let (store, attempt) = (&self.store, &self.attempt);
-        let renew = || store.renew(&self.name, attempt, footing, lease);
+        let renew = || place_writes::renew(store, &self.name, attempt, (footing, lease));
         let answer = ask_for(store, &mut self.beats, lease, policy, renew).await?;
         if let Write::Applied(item) = &answer.value
             && let Some(ItemPosition::Successor(_, entry)) =

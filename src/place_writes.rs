@@ -1,33 +1,19 @@
-//! Writes on the lock item: taking a slot, handing the lock over, and giving a slot up. The nonce identifies each.
+//! The writes that keep a place on the lock item, change it and end it. The nonce identifies it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::name::LockName;
-use crate::store::{Attempt, EnterTerms, RetryPolicy, Store, Timed, Write};
-use fairlock_protocol::entry::Entry;
+use crate::store::{Attempt, RetryPolicy, Store, Timed, Write, all_of};
+use fairlock_protocol::entry::{Entry, ServerTime};
 use fairlock_protocol::failure::Failure;
-use fairlock_protocol::item::{Footing, ItemHold, ItemPosition, LockItem, Written};
-use fairlock_protocol::lease::RenewalHistory;
-use fairlock_protocol::moment::Moment;
+use fairlock_protocol::item::{At, Footing, ItemHold, LockItem, Written};
 use fairlock_protocol::place::{Act, Found, Place};
-use fairlock_protocol::ticket::{Sequence, Ticket};
+use fairlock_protocol::ticket::Ticket;
+use fairlock_protocol::write::{Dating, LockWrite};
 
-/// A place that was taken on the lock item.
-#[derive(Debug)]
-pub(crate) struct Taken {
-    pub(crate) ticket: Ticket,
-    pub(crate) beats: RenewalHistory,
-    /// The lock item that shows the place.
-    pub(crate) answer: Timed<LockItem>,
-}
-
-/// The result of asking for a place.
-#[derive(Debug)]
-pub(crate) enum Asked {
-    Taken(Taken),
-    /// The item that stood in the way; `None` if there was no item.
-    InTheWay(Option<LockItem>),
-}
+type Answer = Result<Timed<Write<LockItem>>, Failure>;
 
 /// The result of ending a hold.
 #[derive(Debug)]
@@ -46,50 +32,121 @@ pub(crate) enum Ended {
     NotOurs(Option<LockItem>),
 }
 
-/// The writes of a caller on a lock item.
+/// What a lease says that a hold becomes.
+#[derive(Clone, Debug)]
+pub(crate) struct LeaseTerm {
+    /// The name under which any process finds it.
+    pub(crate) id: Arc<str>,
+    /// How many of the hold's permits it keeps.
+    pub(crate) permits: u64,
+    pub(crate) span: Duration,
+    /// A time that has passed, by DynamoDB's clock.
+    pub(crate) past: ServerTime,
+}
+
+/// Renews a hold or a slot for its owner's `lease`, without its stamp if a later date stands there. Keeps the item for longer if
+/// it would go too soon. The answer shows the other participants.
+pub(crate) async fn renew(
+    store: &Store,
+    name: &LockName,
+    attempt: &Attempt,
+    (footing, lease): (Footing, Duration),
+) -> Answer {
+    renew_as(store, name, attempt, (footing, lease), |write| write).await
+}
+
+/// Renews a hold that was given back once more. It is kept for what it owes, by the clocks of those who watch it or by DynamoDB's,
+/// whichever tells first.
+pub(crate) async fn keep_on(
+    store: &Store,
+    name: &LockName,
+    attempt: &Attempt,
+    (footing, owed): (Footing, Duration),
+) -> Answer {
+    let now = store.time_to_come();
+    let until = now.map(|now| ServerTime(now.0 + owed));
+    let give_back = |write: LockWrite| write.given_back(footing.at, until);
+    renew_as(store, name, attempt, (footing, owed), give_back).await
+}
+
+async fn renew_as(
+    store: &Store,
+    name: &LockName,
+    attempt: &Attempt,
+    (footing, lease): (Footing, Duration),
+    finish: impl Fn(LockWrite) -> LockWrite + Send + Sync,
+) -> Answer {
+    let Footing {
+        at,
+        ticket,
+        expires_at,
+    } = footing;
+    let keeps = store.keeps_for_longer(expires_at);
+    let renew = |beat, dating: Dating| {
+        let beat = (beat, attempt.in_table(lease));
+        let write = LockWrite::renew(all_of(name), (attempt.nonce, footing), beat, dating);
+        store.write_keeping(name, finish(write), keeps)
+    };
+    let own = store.renewed(attempt, renew, |item: &LockItem| {
+        item.entry_at(at).filter(|own| own.ticket == ticket)
+    });
+    own.await
+}
+
+/// Turns a hold into a lease.
+pub(crate) async fn lease_out(
+    store: &Store,
+    name: &LockName,
+    attempt: &Attempt,
+    (footing, term): (Footing, &LeaseTerm),
+) -> Answer {
+    let now = store.known_past().unwrap_or(term.past);
+    let until = (attempt.next_beat(), term.span, now);
+    let place = (attempt.nonce, footing);
+    let write = LockWrite::lease_out(all_of(name), place, until, Arc::clone(&term.id));
+    store.write_keeping(name, write, store.expiry()).await
+}
+
+/// Extends a lease to `by` from now, and never shortens it. Now is no earlier than `past`.
+pub(crate) async fn extend(
+    store: &Store,
+    name: &LockName,
+    (at, entry): (At, &Entry),
+    (by, past): (Duration, ServerTime),
+) -> Answer {
+    let now = store.known_past().unwrap_or(past);
+    // The item has whole milliseconds. A lease that lasts longer already would end a little earlier if they were cut off later.
+    let now = ServerTime(now.0 - Duration::from_nanos(u64::from(now.0.subsec_nanos() % 1_000_000)));
+    // What the client before knew of the time may be more. The owner's margin would grow with a longer lease from an earlier time.
+    let now = entry.renewed_at.map_or(now, |renewed| renewed.max(now));
+    let end = entry
+        .renewed_at
+        .map(|renewed| renewed.0.saturating_add(entry.lease));
+    let left = end.unwrap_or_default().saturating_sub(now.0);
+    let write = LockWrite::extend(all_of(name), (at, entry), by.max(left), now);
+    store.write_keeping(name, write, store.expiry()).await
+}
+
+/// Ends a hold. If no other participant holds the lock, the first successor holds it the moment this applies.
+pub(crate) async fn release(
+    store: &Store,
+    name: &LockName,
+    attempt: &Attempt,
+    held: ItemHold,
+) -> Answer {
+    let write = LockWrite::release(all_of(name), attempt.nonce, held, store.stamp());
+    attempt.note(store.write(name, &write).await)
+}
+
+/// The writes of the owner of a hold, each tried again for as long as a policy says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LockItemWriter<'a> {
+pub(crate) struct HoldWriter<'a> {
     pub(crate) store: &'a Store,
     pub(crate) name: &'a LockName,
     pub(crate) policy: &'a RetryPolicy,
 }
 
-impl LockItemWriter<'_> {
-    /// Draws tickets, and takes the slot behind all others: the lock, if that is the first slot.
-    pub(crate) async fn enter(
-        &self,
-        attempt: &Attempt,
-        wish: EnterTerms,
-    ) -> Result<Asked, Failure> {
-        let first_sent = self.store.now();
-        let enter = || self.store.enter(self.name, attempt, wish);
-        let answer = self.store.retry(self.policy, enter).await?;
-        Ok(self.recognise(answer, attempt, first_sent))
-    }
-
-    /// Takes permits that are left, if no caller waits for any. A participant in the first slot may have at most `first` permits.
-    pub(crate) async fn share(&self, attempt: &Attempt, first: u64) -> Result<Asked, Failure> {
-        let first_sent = self.store.now();
-        let share = || self.store.share(self.name, attempt, first);
-        let answer = self.store.retry(self.policy, share).await?;
-        Ok(self.recognise(answer, attempt, first_sent))
-    }
-
-    /// Takes a free lock all of whose tickets up to `seen.last` are settled.
-    pub(crate) async fn enter_over(
-        &self,
-        attempt: &Attempt,
-        seen: &LockItem,
-    ) -> Result<Asked, Failure> {
-        let Some(ticket) = seen.last.after(attempt.tickets) else {
-            return Ok(Asked::InTheWay(Some(seen.clone())));
-        };
-        let first_sent = self.store.now();
-        let enter = || self.store.enter_over(self.name, attempt, seen, ticket);
-        let answer = self.store.retry(self.policy, enter).await?;
-        Ok(self.recognise(answer, attempt, first_sent))
-    }
-
+impl HoldWriter<'_> {
     /// Ends a hold. If an earlier attempt had no answer, a refusal means that this attempt released the hold. The retry policy
     /// ends within the caller's lease, and until then no other client can end the hold, unless somebody breaks it. The item names the newest
     /// place that was broken, so only a break and another one since go unnoticed. A hold that has another number of permits
@@ -106,7 +163,7 @@ impl LockItemWriter<'_> {
         let mut seen = None;
         while act == Act::Release {
             let release = || async {
-                let answer = self.store.release(self.name, attempt, held).await;
+                let answer = release(self.store, self.name, attempt, held).await;
                 if answer.as_ref().is_err_and(Failure::is_ambiguous) {
                     unanswered.store(true, Ordering::Relaxed);
                 }
@@ -146,9 +203,9 @@ impl LockItemWriter<'_> {
     ) -> Result<Result<LockItem, Option<LockItem>>, Failure> {
         let mut place = Place::holding();
         place.downgrades();
-        let downgrade = |held| {
-            self.store
-                .downgrade(self.name, attempt.nonce, (held, keeps))
+        let downgrade = async |held| {
+            let write = LockWrite::downgrade(all_of(self.name), attempt.nonce, held, keeps);
+            self.store.write(self.name, &write).await
         };
         // Each round but the last has seen that the hold stands elsewhere, as a sharer, or has fewer permits.
         let (item, still) = loop {
@@ -180,47 +237,17 @@ impl LockItemWriter<'_> {
         bytes: Option<&[u8]>,
     ) -> Result<Result<LockItem, Option<LockItem>>, Failure> {
         let place = (attempt.nonce, footing);
-        let put = || {
-            self.store
-                .write_data(self.name, place, (write, turns_left), bytes)
-        };
+        let turn = (write, turns_left);
+        let write = LockWrite::data(all_of(self.name), place, turn, bytes.map(Arc::from));
+        let put = || self.store.write(self.name, &write);
         let answer = self.store.retry(self.policy, put).await?;
         let item = answer.value.shown();
         // A refusal may be due to this write itself, whose answer was lost, or to a later write of the same hold.
-        let is_written = |item: &LockItem| item.written.is_some_and(|written| write <= written);
+        let is_written = |item: &LockItem| item.written.is_some_and(|written| turn.0 <= written);
         let is_held = |item: &LockItem| still_held(Some(item), attempt, footing.ticket).is_some();
         Ok(match item {
             Some(item) if is_written(&item) && is_held(&item) => Ok(item),
             item => Err(item),
-        })
-    }
-
-    /// A refusal that shows our nonce is a success whose answer was lost. The lease counts from before the first sending,
-    /// whichever attempt was applied.
-    fn recognise(
-        &self,
-        answer: Timed<Write<LockItem>>,
-        attempt: &Attempt,
-        first_sent: Moment,
-    ) -> Asked {
-        let (Write::Applied(item) | Write::ConditionFailed(Some(item))) = answer.value else {
-            return Asked::InTheWay(None);
-        };
-        let ticket = match item.position_of(attempt.nonce) {
-            Some(ItemPosition::Has(_, entry) | ItemPosition::Successor(_, entry)) => entry.ticket,
-            None => return Asked::InTheWay(Some(item)),
-        };
-        let answer = Timed {
-            value: item,
-            sent: answer.sent,
-            arrived: answer.arrived,
-            date: answer.date,
-        };
-        Asked::Taken(Taken {
-            ticket,
-            beats: RenewalHistory::taken(first_sent, self.store.config().lease)
-                .with_margin(attempt.margin()),
-            answer,
         })
     }
 }
