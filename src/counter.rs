@@ -1,7 +1,8 @@
 //! Draws tickets from a lock's counter, which is `last` of the lock item: with the slot behind all others, or alone.
 
+use crate::attempt::Attempt;
 use crate::name::LockName;
-use crate::store::{Attempt, RetryPolicy, Store, Timed, Write, all_of};
+use crate::store::{RetryPolicy, Store, Timed, Write, all_of};
 use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{ItemPosition, LockItem};
@@ -74,7 +75,7 @@ impl Counter<'_> {
             join_timeout: store.config().join_timeout,
             new: store.new_item().filter(|_| is_unseen),
         };
-        let me = store.new_entry(attempt, Ticket::default());
+        let me = attempt.entry(store, Ticket::default());
         let write = LockWrite::enter(all_of(self.name), me, entrance);
         // An attempt that may have been applied must see whether it was.
         let may_be_there = attempt.is_in_doubt();
@@ -94,7 +95,7 @@ impl Counter<'_> {
     /// ticket is the one that this write draws.
     pub(crate) async fn share(&self, attempt: &Attempt, first: u64) -> Result<Asked, Failure> {
         let share = || async {
-            let me = self.store.new_entry(attempt, Ticket::default());
+            let me = attempt.entry(self.store, Ticket::default());
             let write = LockWrite::share(all_of(self.name), me, first);
             attempt.note(self.store.write(self.name, &write).await)
         };
@@ -111,7 +112,7 @@ impl Counter<'_> {
             return Ok(Asked::InTheWay(Some(seen.clone())));
         };
         let enter = || async {
-            let me = self.store.new_entry(attempt, ticket);
+            let me = attempt.entry(self.store, ticket);
             let write = LockWrite::enter_over(all_of(self.name), me, seen);
             let keeps = self.store.keeps(seen.expires_at);
             attempt.note(self.store.write_keeping(self.name, write, keeps).await)

@@ -1,13 +1,15 @@
 //! The way out of a place: settles its ticket, and gives back what the lock item shows of it.
 
+use crate::attempt::Attempt;
 use crate::name::LockName;
 use crate::place_writes;
-use crate::store::{Attempt, RetryPolicy, Store, all_of};
+use crate::queue;
+use crate::store::{RetryPolicy, Store, Timed, Write, all_of};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{ItemHold, ItemPosition, LockItem, RowState, TicketRow};
 use fairlock_protocol::place::{Act, Found, Place};
 use fairlock_protocol::ticket::Ticket;
-use fairlock_protocol::write::LockWrite;
+use fairlock_protocol::write::{LockWrite, RowWrite};
 
 /// Carries out the steps of a place that leaves.
 pub(crate) struct Exit<'a> {
@@ -28,7 +30,7 @@ impl Exit<'_> {
         loop {
             act = match (act, self.ticket) {
                 (Act::VoidOwn, Some(ticket)) => {
-                    let void = || self.store.void_own(self.name, ticket, self.attempt);
+                    let void = || self.void_own(ticket);
                     self.store.retry(self.policy, void).await?;
                     place.voided()
                 }
@@ -44,6 +46,13 @@ impl Exit<'_> {
                 (end, _) => return Ok(end),
             };
         }
+    }
+
+    /// Makes its own tickets void, whether their row came or not.
+    async fn void_own(&self, ticket: Ticket) -> Result<Timed<Write<TicketRow>>, Failure> {
+        let (nonce, tickets) = (self.attempt.nonce, self.attempt.tickets);
+        let void = RowWrite::void_own(nonce, tickets, self.store.row_expiry());
+        queue::write(self.store, self.name, ticket, &void).await
     }
 
     /// Counts the departure. No poll can give the ticket a slot afterwards. If a poll did so before, the item that comes back shows it.

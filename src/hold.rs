@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::Mutex as AsyncMutex;
 
+use crate::attempt::Attempt;
 use crate::config::Config;
 use crate::error::{Error, Holder, LockLost, LossReason};
 use crate::hold_bounds::HoldBounds;
@@ -14,7 +15,6 @@ use crate::place_id::PlaceId;
 use crate::runtime::clock::Clock;
 use crate::runtime::watched::Watched;
 use crate::state::{LockData, YieldRequest, system_time};
-use crate::store::Attempt;
 use crate::telemetry::HoldTelemetry;
 use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
 use fairlock_protocol::failure::Failure;

@@ -128,6 +128,7 @@
 //! - Reviewers: `docs/safety.md`, `docs/protocol.md`, `docs/testing.md`, `docs/performance.md`.
 
 mod acquire;
+mod attempt;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod client;
@@ -166,6 +167,7 @@ mod state;
 mod store;
 mod sweep;
 mod telemetry;
+mod undated;
 mod wait;
 mod waiter;
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::attempt::Attempt;
 use crate::name::LockName;
-use crate::store::{Attempt, RetryPolicy, Store, Timed, Write, all_of};
+use crate::store::{RetryPolicy, Store, Timed, Write, all_of};
 use fairlock_protocol::entry::{Entry, ServerTime};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{At, Footing, ItemHold, LockItem, Written};
@@ -87,7 +88,7 @@ async fn renew_as(
         let write = LockWrite::renew(all_of(name), (attempt.nonce, footing), beat, dating);
         store.write_keeping(name, finish(write), keeps)
     };
-    let own = store.renewed(attempt, renew, |item: &LockItem| {
+    let own = attempt.renewed(store, renew, |item: &LockItem| {
         item.entry_at(at).filter(|own| own.ticket == ticket)
     });
     own.await

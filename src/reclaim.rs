@@ -5,9 +5,11 @@ use futures::future::join_all;
 
 use crate::config::{ALL_SLOTS, SHARERS};
 use crate::name::LockName;
+use crate::queue;
 use crate::snapshot::{self, Snapshot, WATCHED};
-use crate::store::{self, RetryPolicy, Store, Timed, Write};
+use crate::store::{RetryPolicy, Store, Timed, Write};
 use crate::telemetry::{self, EvictedPlace};
+use crate::undated;
 use fairlock_protocol::doorway::Seen;
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
@@ -16,6 +18,7 @@ use fairlock_protocol::place::{Act, Place};
 use fairlock_protocol::step::{self, ClearingStep, Has, Known, Unsettled};
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::witness::Judge;
+use fairlock_protocol::write::RowWrite;
 
 /// The most steps that a caller takes through the queue: as many as there can be slots, and a few pages behind them.
 const STEPS: usize = ALL_SLOTS + 16;
@@ -112,7 +115,8 @@ impl<'a> Reclaim<'a> {
             let expired = |_| is_over.then_some(snapshot.item.last);
             let refusal = step::next_refusal(&digest.view(), is_left, expired);
             let lacks = || {
-                self.store.lacks_a_witness() && store::lacks_a_date(&snapshot.item, &snapshot.rows)
+                self.store.lacks_a_witness()
+                    && undated::lacks_a_date(&snapshot.item, &snapshot.rows)
             };
             if self.judge.polls_again(&refusal, lacks) {
                 let read = Snapshot::read(self.store, self.name, WATCHED, self.policy);
@@ -231,7 +235,7 @@ impl Budget {
 /// it dies before that, callers that do not wait could never tell. So a caller that meets the entry stamps it, by one write at
 /// most. The same goes for anything else without a date. A failure is left to the next caller.
 pub(crate) async fn date(store: &Store, name: &LockName, snapshot: &Snapshot) {
-    if let Err(failure) = store.date(name, &snapshot.item, &snapshot.rows).await {
+    if let Err(failure) = undated::stamp(store, name, &snapshot.item, &snapshot.rows).await {
         store.note_throttling(&failure);
         tracing::debug!(lock = %name, %failure, "left what has no date to the next who comes");
     }
@@ -327,9 +331,11 @@ async fn void_one(
     match over {
         Unsettled::Gap(first, last) => {
             let tickets = last.get() - first.get() + 1;
-            let answer = store
-                .retry(policy, || store.void_gap(name, last, tickets))
-                .await?;
+            let void = || async {
+                let gap = queue::void_gap(store, last, tickets);
+                queue::write(store, name, last, &gap).await
+            };
+            let answer = store.retry(policy, void).await?;
             if answer.value.is_applied() {
                 telemetry::closed_gap(store.config(), name, last, tickets);
             }
@@ -342,7 +348,9 @@ async fn void_one(
             let Some(dead) = snapshot.waiting(ticket) else {
                 return Ok(Voided::default());
             };
-            let answer = store.retry(policy, || store.void_dead(name, dead)).await?;
+            let void = RowWrite::void_dead(dead);
+            let void = || queue::write(store, name, dead.ticket, &void);
+            let answer = store.retry(policy, void).await?;
             if answer.value.is_applied() {
                 telemetry::evicted(store.config(), name, EvictedPlace::Waiter, dead);
             }

@@ -40,7 +40,7 @@ mod tests {
 
     /// All sources that write the items, or read them, except the probe, which writes nothing.
     const SOURCES: [&str; 9] = [
-        include_str!("store/rows.rs"),
+        include_str!("queue.rs"),
         include_str!("store/scan.rs"),
         include_str!("../crates/protocol/src/codec.rs"),
         include_str!("../crates/protocol/src/write/clause.rs"),

@@ -1,7 +1,8 @@
 //! A snapshot of a lock: the lock item, and the rows behind it as far as they were read.
 
 use crate::name::LockName;
-use crate::store::{Cursor, Page, RetryPolicy, Store, Timed};
+use crate::queue::{self, Cursor, Page};
+use crate::store::{RetryPolicy, Store, Timed};
 use fairlock_protocol::entry::{Entry, ServerTime};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{LockItem, RowState, TicketRow};
@@ -47,7 +48,7 @@ impl Snapshot {
     ) -> Result<Option<Timed<Snapshot>>, Failure> {
         let limit = 1 + store.config().filled_slots + SPARE_ROWS + rows.min(WATCHED);
         let answer = store
-            .retry_read(policy, || store.read_queue(name, None, limit))
+            .retry_read(policy, || queue::read(store, name, None, limit))
             .await?;
         let snapshot = answer
             .map(|Page { lock, rows, next }| lock.map(|item| Snapshot::of(item).with(rows, next)));
@@ -68,11 +69,11 @@ impl Snapshot {
         let watermark = self.item.watermark;
         let is_in_settled_rows = self.rows.last().is_some_and(|row| row.ticket < watermark);
         let cursor = match is_in_settled_rows {
-            true => store.behind(name, watermark),
+            true => queue::behind(store, name, watermark),
             false => cursor,
         };
         let limit = store.config().filled_slots + SPARE_ROWS;
-        let read = || store.read_queue(name, Some(cursor.clone()), limit);
+        let read = || queue::read(store, name, Some(cursor.clone()), limit);
         let answer = store.retry_read(policy, read).await?;
         Ok(Some(answer.map(|page| self.with(page.rows, page.next))))
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Acquisition;
 use super::queued::Queued;
+use crate::attempt::Attempt;
 use crate::client_state::{Departure, DoorwayTurn, Refused};
 use crate::counter::{Asked, EnterTerms, Taken};
 use crate::hold::Hold;
@@ -12,7 +13,7 @@ use crate::queue::{self, JoinOutcome};
 use crate::reclaim::Reclaim;
 use crate::snapshot::Snapshot;
 use crate::state;
-use crate::store::{Attempt, RetryPolicy, Store, Timed};
+use crate::store::{RetryPolicy, Store, Timed};
 use fairlock_protocol::doorway::Seen;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::Acquisition;
+use crate::attempt::Attempt;
 use crate::client_state::{Departure, Refused};
 use crate::error::LossReason;
 use crate::hold::{self, Hold};
 use crate::place_writes;
-use crate::store::{Attempt, Timed, Write};
+use crate::store::{Timed, Write};
 use fairlock_protocol::item::{Footing, ItemPosition, LockItem};
 use fairlock_protocol::lease::{self, RenewalHistory};
 use fairlock_protocol::moment::Moment;

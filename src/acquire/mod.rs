@@ -15,6 +15,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::attempt::Attempt;
 use crate::client_state::{
     Batch, Claim, ClientInner, Departure, DoorwayTurn, Refused, WaitEstimate,
 };
@@ -24,7 +25,7 @@ use crate::hold::Hold;
 use crate::name::LockName;
 use crate::runtime::background::{Listed, Open};
 use crate::state;
-use crate::store::{Attempt, RetryPolicy, Store};
+use crate::store::{RetryPolicy, Store};
 use fairlock_protocol::doorway::{Seen, Sight};
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Acquisition;
+use crate::attempt::Attempt;
 use crate::client_state::{Departure, Membership, Refused, WaitEstimate};
 use crate::counter::Taken;
 use crate::exit::Exit;
 use crate::hold::{self, Hold};
 use crate::runtime::background::Task;
-use crate::store::Attempt;
 use crate::telemetry;
 use crate::waiter::{Notified, Waiter};
 use fairlock_protocol::entry::Entry;

@@ -9,13 +9,14 @@ use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use super::{ClientInner, job};
+use crate::attempt::Attempt;
 use crate::exit::Exit;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::place_writes;
 use crate::reclaim;
 use crate::runtime::background::Task;
-use crate::store::{Attempt, RetryPolicy};
+use crate::store::RetryPolicy;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{Footing, LockItem};
 use fairlock_protocol::place::{Act, Place};

@@ -24,6 +24,7 @@ use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
+use crate::attempt::Attempt;
 use crate::error::Error;
 use crate::hold::Hold;
 use crate::name::LockName;
@@ -31,7 +32,7 @@ use crate::notify::Notifications;
 use crate::offer::{Offer, Unused};
 use crate::place_writes::{Ended, HoldWriter};
 use crate::runtime::background::{Background, Job, Listed, Open, Task};
-use crate::store::{Attempt, RetryPolicy, Store};
+use crate::store::{RetryPolicy, Store};
 use crate::telemetry::ReleaseOutcome;
 use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::failure::{Failure, cause};

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Lease, LeaseLock, TRIES, lease_of};
+use crate::attempt::Attempt;
 use crate::client_state::SoughtLease;
 use crate::counter::{Asked, Counter, EnterTerms};
 use crate::error::Error;
 use crate::hold;
 use crate::reclaim::Reclaim;
-use crate::store::{Attempt, denies};
+use crate::store::denies;
 use crate::wait::RecordWait;
 use fairlock_protocol::doorway::{Seen, Sight};
 use fairlock_protocol::entry::Entry;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::attempt::Attempt;
 use crate::client_state::{ClientHandle, READS};
 use crate::config;
 use crate::error::{Error, Invalid, LossReason};
@@ -17,7 +18,7 @@ use crate::lock::{FairLock, check_attributes};
 use crate::name::LockName;
 use crate::place_writes::{self, Ended};
 use crate::state::Waiting;
-use crate::store::{Attempt, dateless};
+use crate::store::dateless;
 use crate::wait::RecordWait;
 use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
 use fairlock_protocol::item::{At, Footing, ItemHold, LockItem};

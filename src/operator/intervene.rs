@@ -8,13 +8,14 @@ use crate::config::MAX_NOTICE;
 use crate::error::{Error, Holder, Invalid};
 use crate::hold;
 use crate::name::LockName;
+use crate::queue;
 use crate::state::{Participant, Stage};
 use crate::store::{RetryPolicy, all_of};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{ItemHold, ItemPosition, LockItem, Notice, RowState};
 use fairlock_protocol::ticket::Ticket;
-use fairlock_protocol::write::LockWrite;
+use fairlock_protocol::write::{LockWrite, RowWrite};
 
 /// How often the holders of a lock are asked that changes hands meanwhile, or whose holders others ask meanwhile.
 const ROUNDS: usize = 20;
@@ -267,8 +268,8 @@ impl ClientInner {
         seen: &Participant,
         policy: &RetryPolicy,
     ) -> Result<BreakOutcome, Failure> {
-        let tickets = (seen.ticket, seen.tickets);
-        let void = || self.store.break_row(name, tickets, seen.nonce, seen.beat);
+        let void = RowWrite::break_row(seen.nonce, seen.beat, seen.tickets);
+        let void = || queue::write(&self.store, name, seen.ticket, &void);
         let (answer, is_in_doubt) = self.store.retry_in_doubt(policy, void).await?;
         let answer = answer.value;
         // A try without an answer may have made the row void.

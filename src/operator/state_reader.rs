@@ -1,8 +1,9 @@
 //! Reads a lock, or all locks of a table, without taking part.
 
 use crate::name::LockName;
+use crate::queue::{self, Page};
 use crate::state::{LockState, ReadAt};
-use crate::store::{Page, RetryPolicy, ScanPlace, Store, Timed};
+use crate::store::{RetryPolicy, ScanPlace, Store, Timed};
 use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::TicketRow;
@@ -18,7 +19,7 @@ pub(crate) async fn lock(
     name: &LockName,
     policy: &RetryPolicy,
 ) -> Result<LockState, Failure> {
-    let read = store.retry(policy, || store.read_queue(name, None, ROWS));
+    let read = store.retry(policy, || queue::read(store, name, None, ROWS));
     let Timed { value, date, .. } = read.await?;
     let Page {
         lock,
@@ -33,7 +34,7 @@ pub(crate) async fn lock(
         rows.last()
             .is_none_or(|row: &TicketRow| row.ticket < item.last)
     }) {
-        let read = || store.read_queue(name, Some(from.clone()), ROWS);
+        let read = || queue::read(store, name, Some(from.clone()), ROWS);
         let page = store.retry(policy, read).await?.value;
         rows.extend(page.rows);
         next = page.next;

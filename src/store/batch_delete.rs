@@ -37,7 +37,9 @@ impl Store {
 
     /// Deletes a row of this client's own that is still as it was seen, unless a policy denies it.
     pub(crate) async fn clean_row(&self, name: &LockName, seen: &TicketRow) -> Result<(), Failure> {
-        let delete = async { self.remove_row(name, seen).await.map(|_| ()) };
+        let (write, key) = (RowWrite::remove(seen), self.row_key(name, seen.ticket));
+        let delete = self.delete(write.verb, key, write.expressions());
+        let delete = async { delete.await.map(|_| ()) };
         if !self.permitted(Operation::DeleteItem, delete).await? {
             self.denials.leave(1);
         }

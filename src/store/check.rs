@@ -5,11 +5,12 @@ use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::ItemHold;
 use fairlock_protocol::write::{Expressions, LockWrite};
 
+use crate::attempt::Attempt;
 use crate::name::LockName;
 
 use super::lock_item::all_of;
 use super::request::owned;
-use super::{Attempt, Store, refused};
+use super::{Store, refused};
 
 impl Store {
     /// A transaction with this part applies only while the attempt holds the lock at this place, and at least `turns_left`

@@ -10,25 +10,11 @@ use fairlock_protocol::write::LockWrite;
 use crate::name::LockName;
 
 use super::codec::{Item, values};
-use super::{Attempt, Store, Timed, Write, refused};
+use super::{Store, Timed, Write, refused};
 
 pub(super) type Answer = Result<Timed<Write<LockItem>>, Failure>;
 
 impl Store {
-    /// Gives slots to `found`, the next in the queue as `seen` and its rows showed them.
-    pub(crate) async fn fill(
-        &self,
-        name: &LockName,
-        attempt: &Attempt,
-        seen: &LockItem,
-        found: &[Entry],
-        upto: Ticket,
-    ) -> Answer {
-        let (permits, slots) = (all_of(name), self.config.filled_slots);
-        let write = LockWrite::fill(permits, seen, (found, upto), slots, self.server.stamp());
-        attempt.note(self.write(name, &write).await)
-    }
-
     /// Raises `watermark` over tickets that are void.
     pub(crate) async fn settle(&self, name: &LockName, seen: &LockItem, upto: Ticket) -> Answer {
         let write = LockWrite::settle(all_of(name), seen, upto);
@@ -116,7 +102,7 @@ impl Store {
         answer.try_map(|answer| answer.try_map(|item| self.decode_lock(verb, name, item)))
     }
 
-    pub(super) fn decode_lock(
+    pub(crate) fn decode_lock(
         &self,
         verb: &'static str,
         name: &LockName,

@@ -3,7 +3,6 @@
 //! A verb is a single attempt with a time-out. Trying again is [`Store::retry`], in one place for all.
 
 mod access_denied;
-mod attempt;
 mod batch_delete;
 mod brakes;
 #[cfg(feature = "metrics")]
@@ -21,13 +20,10 @@ mod probe;
 mod reachability;
 mod request;
 mod retry_policy;
-mod rows;
 mod scan;
-mod stamp;
 mod unreachable;
 
 use std::collections::{BTreeMap, HashMap};
-use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -39,17 +35,15 @@ use crate::config::Config;
 use crate::error::ItemProblem;
 use crate::name::LockName;
 use crate::runtime::background::Apart;
-use fairlock_protocol::entry::{Entry, ServerTime, Unknown};
-use fairlock_protocol::failure::{Failure, Kind, cause};
-use fairlock_protocol::lease::Renewal;
+use fairlock_protocol::entry::ServerTime;
+use fairlock_protocol::failure::{Failure, Kind};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
-use fairlock_protocol::write::{Dating, NewItem};
+use fairlock_protocol::write::NewItem;
 
 use access_denied::Denials;
-pub(crate) use attempt::Attempt;
 use brakes::Brakes;
-use codec::{Item, text};
+pub(crate) use codec::{Item, attributes, text, values};
 use date::ServerClock;
 pub(crate) use exchange::ask;
 pub(crate) use failure::{Refusal, answered, denies, refusal, refused};
@@ -59,9 +53,7 @@ pub(crate) use lock_item::all_of;
 pub(crate) use probe::Operation;
 pub(crate) use reachability::{News, Reach, ToldOutage};
 pub(crate) use retry_policy::{Limit, RetryPolicy};
-pub(crate) use rows::{Cursor, Page};
 pub(crate) use scan::ScanPlace;
-pub(crate) use stamp::lacks_a_date;
 
 /// A place that a process took with its first request, before any answer told the time, is renewed this soon. Without a date,
 /// callers that do not wait could never tell that it is dead.
@@ -102,7 +94,7 @@ impl<T> Timed<T> {
         }
     }
 
-    fn try_map<U, E>(self, read: impl FnOnce(T) -> Result<U, E>) -> Result<Timed<U>, E> {
+    pub(crate) fn try_map<U, E>(self, read: impl FnOnce(T) -> Result<U, E>) -> Result<Timed<U>, E> {
         Ok(Timed {
             value: read(self.value)?,
             sent: self.sent,
@@ -139,7 +131,10 @@ impl<T> Write<T> {
         matches!(self, Write::Applied(_))
     }
 
-    fn try_map<U>(self, read: impl Fn(T) -> Result<U, Failure>) -> Result<Write<U>, Failure> {
+    pub(crate) fn try_map<U>(
+        self,
+        read: impl Fn(T) -> Result<U, Failure>,
+    ) -> Result<Write<U>, Failure> {
         Ok(match self {
             Write::Applied(item) => Write::Applied(read(item)?),
             Write::ConditionFailed(item) => Write::ConditionFailed(item.map(read).transpose()?),
@@ -244,6 +239,11 @@ impl Store {
     /// The time by which what is written now is judged. Returns `None` before two answers have confirmed it.
     pub(crate) fn stamp(&self) -> Option<ServerTime> {
         self.server.stamp()
+    }
+
+    /// The same for a renewal.
+    pub(crate) fn stamp_of_renewal(&self) -> Option<ServerTime> {
+        self.server.stamp_of_renewal()
     }
 
     /// A time that has passed, for one whose owner counts from it. Unlike [`Store::past`], it may have passed long ago.
@@ -371,85 +371,31 @@ impl Store {
         self.brakes.pause(lock, (longest, chance), self.now())
     }
 
-    /// An entry for an attempt that starts now.
-    pub(crate) fn new_entry(&self, attempt: &Attempt, ticket: Ticket) -> Entry {
-        let lasting = attempt.lasting.as_ref();
-        let stamp = match lasting {
-            Some(_) => self.server.past(),
-            None => self.server.stamp(),
-        };
-        Entry {
-            nonce: attempt.nonce,
-            attributes: attempt.attributes.clone(),
-            id: lasting.map(|(id, _)| id.clone()),
-            owner: self.config.owner.clone(),
-            ticket,
-            tickets: attempt.tickets,
-            permits: attempt.permits,
-            beat: 0,
-            lease: lasting.map_or_else(|| attempt.in_table(self.config.lease), |(_, lease)| *lease),
-            renewed_at: stamp,
-            since: stamp,
-            address: attempt.address().cloned(),
-            kept_until: None,
-            unknown: Unknown::default(),
-        }
-    }
-
-    /// Renews what `entry` finds in the item, with a stamp where the time is known. If a later date stands in the way, renews without the
-    /// stamp. If a refusal is due to a later renewal of the same attempt, or to a second copy of this one, the entry is renewed all the same.
-    ///
-    /// A lease counts from before its stamp is taken. A process that stops in between, and then sends, must not rely on the lease
-    /// for longer than the clients that judge it by the date.
-    pub(crate) async fn renewed<T, Fut>(
-        &self,
-        attempt: &Attempt,
-        write: impl Fn(u64, Dating) -> Fut + Send,
-        entry: impl Fn(&T) -> Option<&Entry> + Send + Sync,
-    ) -> Result<Timed<Write<T>>, Failure>
-    where
-        T: Send + Sync,
-        Fut: Future<Output = Result<Timed<Write<T>>, Failure>> + Send,
-    {
-        let began = self.now();
-        let stamp = self.server.stamp_of_renewal();
-        let mut sent = attempt.next_beat();
-        let mut answer = write(sent, stamp.map_or(Dating::None, Dating::By)).await?;
-        let refused = |write: &Write<T>, beat| match write {
-            Write::Applied(_) => None,
-            Write::ConditionFailed(item) => {
-                let own = item.as_ref().and_then(&entry);
-                let own = own.filter(|own| own.nonce == attempt.nonce);
-                Some(Renewal::refused(own.map(|own| own.beat), beat))
-            }
-        };
-        if let (Some(Renewal::Older), Some(stamp)) = (refused(&answer.value, sent), stamp) {
-            sent = attempt.next_beat();
-            answer = write(sent, Dating::UnderLater(stamp)).await?;
-        }
-        let value = match (refused(&answer.value, sent), answer.value) {
-            (Some(Renewal::Stands), Write::ConditionFailed(Some(item))) => Write::Applied(item),
-            (Some(Renewal::Older), _) => return Err(overtaken()),
-            (_, write) => write,
-        };
-        Ok(Timed {
-            value,
-            sent: began,
-            ..answer
-        })
-    }
-
     /// When DynamoDB may delete what is written now. Returns `None` before an answer has told the time.
     pub(crate) fn expiry(&self) -> Option<u64> {
         let now = self.time_of_items()?;
         Some(now.saturating_add(self.config.idle_retention).as_secs())
     }
 
+    /// When DynamoDB may delete a row that is written now. A client that writes a row has had the answer to a draw, so this host's clock
+    /// counts only where answers do not tell the time.
+    pub(crate) fn row_expiry(&self) -> u64 {
+        let by_host = || {
+            let now = self.config.clock.unix();
+            now.saturating_add(self.config.idle_retention).as_secs()
+        };
+        self.expiry().unwrap_or_else(by_host)
+    }
+
+    pub(crate) fn sort_key<'a>(&self, item: &'a Item) -> Option<&'a String> {
+        item.get(&self.config.names.sort_key)?.as_s().ok()
+    }
+
     fn lock_key(&self, name: &LockName) -> Item {
         self.key(name, name.lock_key())
     }
 
-    fn row_key(&self, name: &LockName, ticket: Ticket) -> Item {
+    pub(crate) fn row_key(&self, name: &LockName, ticket: Ticket) -> Item {
         self.key(name, name.row_key(ticket))
     }
 
@@ -492,7 +438,7 @@ impl Store {
         }
     }
 
-    fn unreadable(
+    pub(crate) fn unreadable(
         &self,
         verb: &'static str,
         name: &LockName,
@@ -520,14 +466,6 @@ fn timeouts(attempt: Duration) -> TimeoutConfig {
         .disable_read_timeout()
         .disable_operation_timeout()
         .build()
-}
-
-/// The failure of a renewal that others overtook each time, so that neither it nor a later one applied. The next one may.
-fn overtaken() -> Failure {
-    Failure {
-        verb: "renew",
-        kind: Kind::Conflict(cause("other renewals of the same place came in between")),
-    }
 }
 
 /// The failure for a lease that nobody renews: it ends by DynamoDB's clock, which the answers do not tell.

@@ -60,7 +60,7 @@ impl Store {
     }
 
     /// Reads items in the order of their keys, strongly consistent: from the first that `keys` selects on, or from behind `after`.
-    pub(super) async fn query(
+    pub(crate) async fn query(
         &self,
         verb: &'static str,
         (keys, values): (&str, Item),
@@ -83,7 +83,7 @@ impl Store {
     }
 
     /// Puts an item, on a condition.
-    pub(super) async fn put(
+    pub(crate) async fn put(
         &self,
         verb: &'static str,
         item: Item,
@@ -106,7 +106,7 @@ impl Store {
     }
 
     /// Updates an item, on a condition.
-    pub(super) async fn update(
+    pub(crate) async fn update(
         &self,
         verb: &'static str,
         key: Item,
@@ -136,7 +136,7 @@ impl Store {
     }
 
     /// Deletes an item, on a condition. Returns whether it did.
-    pub(super) async fn delete(
+    pub(crate) async fn delete(
         &self,
         verb: &'static str,
         key: Item,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::name::LockName;
+use crate::queue;
 use crate::reclaim;
 use crate::snapshot::{self, Snapshot};
 use crate::store::{RetryPolicy, Store, Timed, Write};
@@ -289,7 +290,7 @@ impl Sweep<'_> {
     async fn remove_rows(&mut self, rows: Vec<&TicketRow>) -> Result<bool, Failure> {
         let before = self.swept.rows;
         for row in rows {
-            let remove = || self.store.remove_row(&self.name, row);
+            let remove = || queue::remove(self.store, &self.name, row);
             let gone = self.store.retry(self.policy, remove).await?;
             self.swept.rows += u64::from(gone);
         }
@@ -312,7 +313,7 @@ impl Sweep<'_> {
     /// settled; the rows of live waiters are left to them. The lock item is read once more after the rows, so that these are not
     /// the rows of a lock that started meanwhile.
     async fn remove_orphans(&mut self) -> Result<(), Failure> {
-        let read = || self.store.read_queue(&self.name, None, ROWS);
+        let read = || queue::read(self.store, &self.name, None, ROWS);
         let Timed {
             value: page, date, ..
         } = self.store.retry(self.policy, read).await?;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Waiter;
 use crate::place_writes;
+use crate::queue;
 use crate::snapshot::{Snapshot, WATCHED};
 use crate::store::{RetryPolicy, Store, Timed, Write};
 use fairlock_protocol::entry::{Entry, ServerTime};
@@ -251,7 +252,7 @@ impl Waiter {
     async fn renew_row(&mut self, policy: &RetryPolicy) -> Result<(), Failure> {
         let lease = self.lease_to_ask_for();
         let (store, attempt, ticket) = (&self.store, &self.attempt, self.ticket);
-        let renew = || store.renew_row(&self.name, attempt, ticket, lease);
+        let renew = || queue::renew(store, &self.name, attempt, (ticket, lease));
         let answer = ask_for(store, &mut self.beats, lease, policy, renew).await?;
         (self.row_renewed, self.row_lease) = (answer.sent, lease);
         match answer.value {

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 pub(crate) use notified::Notified;
 
+use crate::attempt::Attempt;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::reclaim;
 use crate::snapshot::{self, Snapshot};
-use crate::store::{Attempt, RetryPolicy, Store, Timed, Write};
+use crate::store::{RetryPolicy, Store, Timed, Write, all_of};
 use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::gaps::Gaps;
@@ -24,6 +25,7 @@ use fairlock_protocol::place::Act;
 use fairlock_protocol::step::{self, Filling, Known, Occupant, QueuePosition, Step};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 use fairlock_protocol::witness::Witnesses;
+use fairlock_protocol::write::LockWrite;
 
 /// The wait of a ticket for its turn.
 #[derive(Debug)]
@@ -215,8 +217,13 @@ impl Waiter {
         let own = &self.attempt;
         let unanswered = Attempt::new(own.nonce, own.tickets, own.permits);
         let (store, name, item) = (&self.store, &self.name, &before.item);
-        let slot = || store.fill(name, &unanswered, item, &found, filling.watermark);
-        let answer = store.retry(policy, slot).await?;
+        let fill = || async {
+            let (permits, slots) = (all_of(name), store.config().filled_slots);
+            let filled = (&found[..], filling.watermark);
+            let write = LockWrite::fill(permits, item, filled, slots, store.stamp());
+            unanswered.note(store.write(name, &write).await)
+        };
+        let answer = store.retry(policy, fill).await?;
         let is_ours = answer.value.is_applied() || unanswered.is_in_doubt();
         let taken = self.saw_item(answer.map(Write::shown));
         if is_ours {

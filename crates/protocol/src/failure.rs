@@ -61,7 +61,7 @@ pub enum Lack {
     Signature,
 }
 
-/// Who refuses a request.
+/// What refuses a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// A policy denies it to this client. A policy may be mended while a caller waits.
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_read_without_an_answer_changed_nothing() {
         let read = Failure {
-            verb: "read",
+            verb: "read the queue",
             kind: Kind::Unknown(cause("slow")),
         };
         let read = read.of_a_read();

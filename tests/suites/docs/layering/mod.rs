@@ -29,12 +29,15 @@ const LAYERS: [(&str, &[&str]); 5] = [
     (
         "port",
         &[
+            "attempt",
             "counter",
             "notify",
             "place_writes",
+            "queue",
             "snapshot",
             "store",
             "telemetry",
+            "undated",
         ],
     ),
     (
@@ -386,16 +389,16 @@ fn the_checks_catch_planted_faults() {
             "name.rs",
             "fn f() -> char { '\"' } use crate::store::Store;",
         ),
-        ("exit.rs", "use crate::{queue, name::LockName};"),
-        ("exit.rs", "use {crate::queue, crate::name::LockName};"),
+        ("exit.rs", "use crate::{hold, name::LockName};"),
+        ("exit.rs", "use {crate::hold, crate::name::LockName};"),
         ("exit.rs", "fn f() { crate::lock::g() }"),
         (
             "name.rs",
             "use crate::{error::{Error, LossReason}, exit::Exit};",
         ),
-        ("store/rows.rs", "use super::super::queue::Waiter;"),
-        ("store/rows.rs", "use super::{super::queue::Waiter, Store};"),
-        ("store/mod.rs", "use super::queue::Waiter;"),
+        ("store/scan.rs", "use super::super::exit::Exit;"),
+        ("store/scan.rs", "use super::{super::exit::Exit, Store};"),
+        ("store/mod.rs", "use super::exit::Exit;"),
     ] {
         assert_eq!(broken_imports(file, planted).len(), 1, "{file}: {planted}");
     }
@@ -408,7 +411,7 @@ fn the_checks_catch_planted_faults() {
             "name.rs",
             "mod tests { use super::*; } use super::error::Error;",
         ),
-        ("store/rows.rs", "use super::{Store, codec::{self, Item}};"),
+        ("store/scan.rs", "use super::{Store, codec::{self, Item}};"),
         ("store/mod.rs", "use crate::Clock;"),
         ("lib.rs", "pub use guard::LockGuard;"),
     ] {

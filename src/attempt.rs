@@ -7,9 +7,12 @@ use std::time::Duration;
 use crate::name::LockName;
 use crate::notify::Registration;
 use crate::place_id::PlaceId;
-use fairlock_protocol::entry::{Attributes, Entry, Nonce};
-use fairlock_protocol::failure::Failure;
+use crate::store::{Store, Timed, Write};
+use fairlock_protocol::entry::{Attributes, Entry, Nonce, Unknown};
+use fairlock_protocol::failure::{Failure, Kind, cause};
+use fairlock_protocol::lease::Renewal;
 use fairlock_protocol::ticket::Ticket;
+use fairlock_protocol::write::Dating;
 
 /// An attempt to get a place, over all the retries of its requests.
 #[derive(Debug)]
@@ -19,9 +22,9 @@ pub(crate) struct Attempt {
     pub(crate) tickets: u64,
     /// How many of the lock's permits each of them takes.
     pub(crate) permits: u64,
-    pub(super) attributes: Attributes,
+    pub(crate) attributes: Attributes,
     /// The caller's id for a lease and the time for which it takes its place. `None` if it takes the client's own lease duration.
-    pub(super) lasting: Option<(String, Duration)>,
+    pub(crate) lasting: Option<(String, Duration)>,
     /// By how much its owner stops believing before the lease in its entry ends.
     margin: Duration,
     /// A request of this attempt got no answer, so its nonce may turn up in the table at any later time.
@@ -142,7 +145,7 @@ impl Attempt {
     }
 
     /// Where other clients notify its place, as its entry says.
-    pub(super) fn address(&self) -> Option<&Arc<str>> {
+    pub(crate) fn address(&self) -> Option<&Arc<str>> {
         self.registration().map(Registration::address)
     }
 
@@ -165,10 +168,87 @@ impl Attempt {
         self.renewals.load(Ordering::Relaxed)
     }
 
+    /// Its entry, which starts now.
+    pub(crate) fn entry(&self, store: &Store, ticket: Ticket) -> Entry {
+        let lasting = self.lasting.as_ref();
+        let config = store.config();
+        let stamp = match lasting {
+            Some(_) => store.known_past(),
+            None => store.stamp(),
+        };
+        Entry {
+            nonce: self.nonce,
+            attributes: self.attributes.clone(),
+            id: lasting.map(|(id, _)| id.clone()),
+            owner: config.owner.clone(),
+            ticket,
+            tickets: self.tickets,
+            permits: self.permits,
+            beat: 0,
+            lease: lasting.map_or_else(|| self.in_table(config.lease), |(_, lease)| *lease),
+            renewed_at: stamp,
+            since: stamp,
+            address: self.address().cloned(),
+            kept_until: None,
+            unknown: Unknown::default(),
+        }
+    }
+
+    /// Renews what `entry` finds in the item, with a stamp where the time is known. If a later date stands in the way, renews without the
+    /// stamp. If a refusal is due to a later renewal of the same attempt, or to a second copy of this one, the entry is renewed all the same.
+    ///
+    /// A lease counts from before its stamp is taken. A process that stops in between, and then sends, must not rely on the lease
+    /// for longer than the clients that judge it by the date.
+    pub(crate) async fn renewed<T, Fut>(
+        &self,
+        store: &Store,
+        write: impl Fn(u64, Dating) -> Fut + Send,
+        entry: impl Fn(&T) -> Option<&Entry> + Send + Sync,
+    ) -> Result<Timed<Write<T>>, Failure>
+    where
+        T: Send + Sync,
+        Fut: Future<Output = Result<Timed<Write<T>>, Failure>> + Send,
+    {
+        let began = store.now();
+        let stamp = store.stamp_of_renewal();
+        let mut sent = self.next_beat();
+        let mut answer = write(sent, stamp.map_or(Dating::None, Dating::By)).await?;
+        let refused = |write: &Write<T>, beat| match write {
+            Write::Applied(_) => None,
+            Write::ConditionFailed(item) => {
+                let own = item.as_ref().and_then(&entry);
+                let own = own.filter(|own| own.nonce == self.nonce);
+                Some(Renewal::refused(own.map(|own| own.beat), beat))
+            }
+        };
+        if let (Some(Renewal::Older), Some(stamp)) = (refused(&answer.value, sent), stamp) {
+            sent = self.next_beat();
+            answer = write(sent, Dating::UnderLater(stamp)).await?;
+        }
+        let value = match (refused(&answer.value, sent), answer.value) {
+            (Some(Renewal::Stands), Write::ConditionFailed(Some(item))) => Write::Applied(item),
+            (Some(Renewal::Older), _) => return Err(overtaken()),
+            (_, write) => write,
+        };
+        Ok(Timed {
+            value,
+            sent: began,
+            ..answer
+        })
+    }
+
     pub(crate) fn note<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
         if answer.as_ref().is_err_and(Failure::is_ambiguous) {
             self.in_doubt.store(true, Ordering::Relaxed);
         }
         answer
+    }
+}
+
+/// The failure of a renewal that others overtook each time, so that neither it nor a later one applied. The next one may.
+fn overtaken() -> Failure {
+    Failure {
+        verb: "renew",
+        kind: Kind::Conflict(cause("other renewals of the same place came in between")),
     }
 }

@@ -1,44 +1,46 @@
-//! The verb that stamps what has no date and stands in a caller's way.
+//! Stamps what has no date and stands in a caller's way.
 
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{At, LockItem, TicketRow};
-use fairlock_protocol::write::LockWrite;
+use fairlock_protocol::write::{LockWrite, RowWrite};
 
 use crate::name::LockName;
 
-use super::Store;
-use super::lock_item::all_of;
+use crate::queue;
+use crate::store::{Store, all_of};
 
 /// The most holds that one write stamps: an expression has 4 KB, and each hold some 150 bytes of the condition.
 const DATED_AT_ONCE: usize = 16;
 
-impl Store {
-    /// Stamps what has no date, if the time is known: holds first, the oldest before the others and as many as one write takes.
-    /// If no hold lacks a date, then the first successor, else the newest ticket of which a row is missing, else the first row.
-    /// Sends one write at most, and none if nothing lacks a date. A refusal means that something was renewed, stamped or ended
-    /// since the snapshot. The next caller stamps what is left.
-    pub(crate) async fn date(
-        &self,
-        name: &LockName,
-        item: &LockItem,
-        rows: &[TicketRow],
-    ) -> Result<(), Failure> {
-        let Some(now) = self.server.stamp() else {
-            return Ok(());
-        };
-        let permits = all_of(name);
-        let write = match first_undated(item, rows) {
-            Some(Undated::Holds(holds)) => LockWrite::date_holds(permits, &holds, now),
-            Some(Undated::Successor(at, successor)) => {
-                LockWrite::date_successor(permits, at, successor, now)
-            }
-            Some(Undated::Draw) => LockWrite::date_draw(permits, item.last, now),
-            Some(Undated::Row(entry)) => return self.date_row(name, entry, now).await,
-            None => return Ok(()),
-        };
-        self.write(name, &write).await.map(drop)
-    }
+/// Stamps what has no date, if the time is known: holds first, the oldest before the others and as many as one write takes.
+/// If no hold lacks a date, then the first successor, else the newest ticket of which a row is missing, else the first row.
+/// Sends one write at most, and none if nothing lacks a date. A refusal means that something was renewed, stamped or ended
+/// since the snapshot. The next caller stamps what is left.
+pub(crate) async fn stamp(
+    store: &Store,
+    name: &LockName,
+    item: &LockItem,
+    rows: &[TicketRow],
+) -> Result<(), Failure> {
+    let Some(now) = store.stamp() else {
+        return Ok(());
+    };
+    let permits = all_of(name);
+    let write = match first_undated(item, rows) {
+        Some(Undated::Holds(holds)) => LockWrite::date_holds(permits, &holds, now),
+        Some(Undated::Successor(at, successor)) => {
+            LockWrite::date_successor(permits, at, successor, now)
+        }
+        Some(Undated::Draw) => LockWrite::date_draw(permits, item.last, now),
+        Some(Undated::Row(entry)) => {
+            let write = RowWrite::date(entry, now);
+            let dated = queue::write(store, name, entry.ticket, &write).await;
+            return dated.map(drop);
+        }
+        None => return Ok(()),
+    };
+    store.write(name, &write).await.map(drop)
 }
 
 /// What is to be stamped next.
