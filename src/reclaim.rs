@@ -113,13 +113,13 @@ impl<'a> Reclaim<'a> {
             let is_over = snapshot::gaps_are_over(self.store, &snapshot.item, time);
             let is_left = snapshot.item.has_left(self.permits);
             let expired = |_| is_over.then_some(snapshot.item.last);
-            let refusal = step::next_refusal(&digest.view(), is_left, expired);
+            let refusal = step::next_refusal(&digest, is_left, expired);
             let lacks = || {
                 self.store.lacks_a_witness()
                     && undated::lacks_a_date(&snapshot.item, &snapshot.rows)
             };
             if self.judge.polls_again(&refusal, lacks) {
-                let read = Snapshot::read(self.store, self.name, WATCHED, self.policy);
+                let read = snapshot::read(self.store, self.name, WATCHED, self.policy);
                 let Some(answer) = read.await? else {
                     return Ok(ClearingStep::Free);
                 };
@@ -153,7 +153,7 @@ impl<'a> Reclaim<'a> {
     }
 
     async fn read(&self) -> Result<Option<Snapshot>, Failure> {
-        let snapshot = Snapshot::read(self.store, self.name, WATCHED, self.policy).await?;
+        let snapshot = snapshot::read(self.store, self.name, WATCHED, self.policy).await?;
         Ok(snapshot.map(|answer| answer.value))
     }
 
@@ -197,8 +197,11 @@ pub(crate) async fn carry_out(
     };
     match answer {
         // The answer to a write on the lock item is a snapshot of it, whether or not the write applied.
-        Some(answer) => Ok(Snapshot::answered(answer.map(Write::shown))),
-        None => snapshot.clone().read_on(store, name, policy).await,
+        Some(answer) => Ok(answer
+            .map(Write::shown)
+            .transpose()
+            .map(|answer| answer.map(Snapshot::of))),
+        None => snapshot::read_on(snapshot.clone(), store, name, policy).await,
     }
 }
 

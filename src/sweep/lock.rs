@@ -141,7 +141,7 @@ impl Sweep<'_> {
     }
 
     async fn poll_once(&mut self) -> Result<Option<Snapshot>, Failure> {
-        let answer = Snapshot::read(self.store, &self.name, 0, self.policy).await?;
+        let answer = snapshot::read(self.store, &self.name, 0, self.policy).await?;
         Ok(answer.map(|answer| {
             self.name = self.name.with_permits(answer.value.item.permits);
             self.witnesses.hear(answer.date);
@@ -231,7 +231,7 @@ impl Sweep<'_> {
             false => self.memory.gaps.expired_to(gap, join_timeout, now),
         };
         let digest = snapshot.digest(|place, entry| self.judge(place, entry));
-        next_sweep(&digest.view(), expired)
+        next_sweep(&digest, expired)
     }
 
     /// Judges by the watches of earlier passes, or by DynamoDB's clock: whichever tells first.
@@ -271,15 +271,14 @@ impl Sweep<'_> {
     /// The answer to a write on the lock item is a snapshot of it, whether or not the write applied.
     fn follow(&mut self, answer: Timed<Write<LockItem>>) -> Option<Snapshot> {
         self.witnesses.hear(answer.date);
-        let Timed { value, arrived, .. } = Snapshot::answered(answer.map(Write::shown))?;
+        let answer = answer.map(Write::shown).transpose()?;
+        let Timed { value, arrived, .. } = answer.map(Snapshot::of);
         self.memory.poll(&value, arrived);
         Some(value)
     }
 
     async fn read_on(&mut self, snapshot: Snapshot) -> Result<Option<Snapshot>, Failure> {
-        let further = snapshot
-            .read_on(self.store, &self.name, self.policy)
-            .await?;
+        let further = snapshot::read_on(snapshot, self.store, &self.name, self.policy).await?;
         Ok(further.map(|answer| {
             self.memory.poll(&answer.value, answer.arrived);
             answer.value

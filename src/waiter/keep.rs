@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Waiter;
 use crate::place_writes;
 use crate::queue;
-use crate::snapshot::{Snapshot, WATCHED};
+use crate::snapshot::{self, WATCHED};
 use crate::store::{RetryPolicy, Store, Timed, Write};
 use fairlock_protocol::entry::{Entry, ServerTime};
 use fairlock_protocol::failure::Failure;
@@ -275,7 +275,7 @@ impl Waiter {
     pub(super) async fn read_queue(&mut self, policy: &RetryPolicy) -> Result<Option<()>, Failure> {
         // This reads all rows before the waiter, so that waiters that died together are timed together.
         let before = self.behind_the_slots() as usize;
-        let answer = Snapshot::read(&self.store, &self.name, before, policy).await?;
+        let answer = snapshot::read(&self.store, &self.name, before, policy).await?;
         Ok(answer.map(|answer| self.saw(answer)))
     }
 }

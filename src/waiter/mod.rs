@@ -171,7 +171,7 @@ impl Waiter {
             .digest(|place, entry| self.judge(place, entry));
         let expired = |gap| self.gaps.expired_to(gap, join_timeout, now);
         let slots = self.store.config().filled_slots;
-        let step = match step::next_step(&digest.view(), self.ticket, slots, expired) {
+        let step = match step::next_step(&digest, self.ticket, slots, expired) {
             Step::ReadOn if !self.fills_slots() => Step::Wait(QueuePosition::Queue),
             step => step,
         };
@@ -290,7 +290,7 @@ impl Waiter {
 
     /// Takes in a snapshot of the lock item alone. Returns `None` if there is no lock item.
     fn saw_item(&mut self, answer: Timed<Option<LockItem>>) -> Option<()> {
-        self.took(Snapshot::answered(answer))
+        self.took(answer.transpose().map(|answer| answer.map(Snapshot::of)))
     }
 
     fn saw(&mut self, snapshot: Timed<Snapshot>) {

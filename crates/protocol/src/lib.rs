@@ -20,6 +20,7 @@ mod numeral;
 pub mod pace;
 pub mod place;
 pub mod problem;
+pub mod snapshot;
 pub mod stagger;
 pub mod step;
 pub mod sweep;

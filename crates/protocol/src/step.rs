@@ -50,39 +50,18 @@ pub enum Known {
     All,
 }
 
-/// What one snapshot shows, as one client judges it.
-#[derive(Clone, Debug)]
-pub struct View<'a> {
-    /// The holder. `None` if the lock is free, or only sharers hold it.
-    pub holder: Option<Occupant>,
-    /// The entries that hold the lock beside the holder, or after it.
-    pub sharers: &'a [Occupant],
-    /// The successors in ticket order; none when the lock is free.
-    pub successors: &'a [Occupant],
-    /// How many of the first successors wait for no more than what is left.
-    pub admitted: usize,
-    /// The newest ticket drawn.
-    pub last: Ticket,
-    /// Every ticket up to this one is settled or among the successors.
-    pub watermark: Ticket,
-    /// In ticket order. Rows up to `watermark` are settled, and decisions pass over them.
-    pub rows: &'a [RowAt],
-    /// How far the rows were read.
-    pub known: Known,
-}
-
-/// A snapshot as one client judges it: what a [`View`] is of.
+/// A snapshot as one client judges it.
 #[derive(Clone, Debug)]
 pub struct JudgedSnapshot {
     /// The holder. `None` if the lock is free, or only sharers hold it.
     pub holder: Option<Occupant>,
     /// The entries that hold the lock beside the holder, or after it.
     pub sharers: Vec<Occupant>,
-    /// The successors in ticket order.
+    /// The successors in ticket order; none when the lock is free.
     pub successors: Vec<Occupant>,
     /// How many of the first successors wait for no more than what is left.
     pub admitted: usize,
-    /// In ticket order.
+    /// In ticket order. Rows up to `watermark` are settled, and decisions pass over them.
     pub rows: Vec<RowAt>,
     /// The newest ticket drawn.
     pub last: Ticket,
@@ -90,22 +69,6 @@ pub struct JudgedSnapshot {
     pub watermark: Ticket,
     /// How far the rows were read.
     pub known: Known,
-}
-
-impl JudgedSnapshot {
-    /// The view that decisions take.
-    pub fn view(&self) -> View<'_> {
-        View {
-            holder: self.holder,
-            sharers: &self.sharers,
-            successors: &self.successors,
-            admitted: self.admitted,
-            last: self.last,
-            watermark: self.watermark,
-            rows: &self.rows,
-            known: self.known,
-        }
-    }
 }
 
 /// What a waiter does next.
@@ -197,7 +160,7 @@ const SETTLE_AT_ONCE: usize = 25;
 /// outlived its join timeout from there on, or `None` if that ticket has not. What `expired` says of tickets that have a row, or that no poll
 /// has read, counts for nothing.
 pub fn next_step(
-    view: &View<'_>,
+    view: &JudgedSnapshot,
     mine: Ticket,
     slots: usize,
     expired: impl Fn(Ticket) -> Option<Ticket>,
@@ -231,7 +194,7 @@ pub fn next_step(
 /// Returns what a caller that does not wait does next. Waiting rows and gaps are judged as for any other caller. `is_left` says whether the
 /// permits that it asks for are left beside the entries that hold the lock, whichever waiters there are.
 pub fn next_refusal(
-    view: &View<'_>,
+    view: &JudgedSnapshot,
     is_left: bool,
     expired: impl Fn(Ticket) -> Option<Ticket>,
 ) -> ClearingStep {
@@ -259,12 +222,12 @@ pub fn next_refusal(
 }
 
 /// Walks the queue behind the slots for a sweeper: the whole queue is ahead of it.
-pub fn survey(view: &View<'_>, expired: impl Fn(Ticket) -> Option<Ticket>) -> Walk {
+pub fn survey(view: &JudgedSnapshot, expired: impl Fn(Ticket) -> Option<Ticket>) -> Walk {
     walk(view, None, usize::MAX, expired)
 }
 
 /// Returns the step that removes the first expired entry on the lock item. Entries that hold the lock come before successors.
-pub fn remove_the_dead(view: &View<'_>) -> Option<Step> {
+pub fn remove_the_dead(view: &JudgedSnapshot) -> Option<Step> {
     if let Some(dead) = view.has(Occupant::Dead) {
         return Some(Step::Evict(dead));
     }
@@ -276,7 +239,7 @@ pub fn remove_the_dead(view: &View<'_>) -> Option<Step> {
 
 /// How many slots to give now. Zero while more than half are taken: a later write then fills several at once, and until then the successors
 /// that are there cover the handoffs.
-fn room(view: &View<'_>, slots: usize) -> usize {
+fn room(view: &JudgedSnapshot, slots: usize) -> usize {
     let waiting = view.successors.len();
     let taken = waiting + usize::from(view.holder.is_some());
     // `slots` does not count the first slot.
@@ -285,7 +248,7 @@ fn room(view: &View<'_>, slots: usize) -> usize {
 }
 
 fn slot_or_settle(
-    view: &View<'_>,
+    view: &JudgedSnapshot,
     mine: Ticket,
     room: usize,
     expired: impl Fn(Ticket) -> Option<Ticket>,
@@ -354,7 +317,7 @@ pub enum End {
 /// at the first ticket that no row tells about. Each turn of the loop passes a row, notes an expired gap or a piece of one (of a bounded
 /// number), or ends the walk.
 fn walk(
-    view: &View<'_>,
+    view: &JudgedSnapshot,
     mine: Option<Ticket>,
     room: usize,
     expired: impl Fn(Ticket) -> Option<Ticket>,
@@ -392,7 +355,7 @@ fn walk(
 
 /// The walker: its view, its own ticket and its room.
 struct Walker<'a> {
-    view: &'a View<'a>,
+    view: &'a JudgedSnapshot,
     mine: Option<Ticket>,
     room: usize,
 }
@@ -511,7 +474,7 @@ impl Walk {
     }
 }
 
-impl View<'_> {
+impl JudgedSnapshot {
     /// Where an entry that is judged so holds the lock.
     fn has(&self, occupant: Occupant) -> Option<Has> {
         if self.holder == Some(occupant) {

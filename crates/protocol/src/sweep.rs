@@ -2,7 +2,9 @@
 //!
 //! The library's sweeper and the models' call this same function.
 
-use crate::step::{End, Has, Known, Step, Unsettled, View, Walk, remove_the_dead, survey};
+use crate::step::{
+    End, Has, JudgedSnapshot, Known, Step, Unsettled, Walk, remove_the_dead, survey,
+};
 use crate::ticket::Ticket;
 
 /// What a sweeper does next. Each removal applies only if the table is still as the snapshot showed it.
@@ -30,7 +32,7 @@ pub enum SweepStep {
 ///
 /// Expired entries on the lock item come first, because an eviction hands the lock to a waiter. Then come the settled rows, so that no
 /// later poll reads them again.
-pub fn next_sweep(view: &View<'_>, expired: impl Fn(Ticket) -> Option<Ticket>) -> SweepStep {
+pub fn next_sweep(view: &JudgedSnapshot, expired: impl Fn(Ticket) -> Option<Ticket>) -> SweepStep {
     match remove_the_dead(view) {
         Some(Step::Evict(has)) => return SweepStep::Evict(has),
         Some(Step::EvictSuccessor(index)) => return SweepStep::EvictSuccessor(index),
@@ -59,7 +61,7 @@ pub fn next_sweep(view: &View<'_>, expired: impl Fn(Ticket) -> Option<Ticket>) -
     }
 }
 
-impl View<'_> {
+impl JudgedSnapshot {
     fn is_idle(&self) -> bool {
         let is_free =
             self.holder.is_none() && self.sharers.is_empty() && self.successors.is_empty();
@@ -70,7 +72,7 @@ impl View<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::{JudgedSnapshot, Occupant, Row, RowAt};
+    use crate::step::{Occupant, Row, RowAt};
 
     fn free(watermark: u64, last: u64) -> JudgedSnapshot {
         JudgedSnapshot {
@@ -95,7 +97,7 @@ mod tests {
     }
 
     fn sweep(digest: &JudgedSnapshot) -> SweepStep {
-        next_sweep(&digest.view(), |_| None)
+        next_sweep(digest, |_| None)
     }
 
     #[test]

@@ -281,12 +281,9 @@ impl World {
         let step = match rules.mutant {
             Some(Mutant::MissingRowGivesUpSlot) if snapshot.misses(mine) => Step::Retire,
             Some(Mutant::LowestRowEnters) if is_lowest(&snapshot, &digest) => Step::Hold,
-            _ => next_step(
-                &digest.view(),
-                Ticket::new(mine.into()),
-                rules.filled,
-                |gap| self.is_over(gap, rules).then_some(gap),
-            ),
+            _ => next_step(&digest, Ticket::new(mine.into()), rules.filled, |gap| {
+                self.is_over(gap, rules).then_some(gap)
+            }),
         };
         let act = place.steps(step);
         self.clients[me].place = place;
@@ -298,7 +295,7 @@ impl World {
         let mut client = self.clients[me];
         let digest = snapshot.digest(rules, |entry| self.judge(me, entry));
         let is_left = snapshot.item.has_left(client.share, rules);
-        let refusal = next_refusal(&digest.view(), is_left, |gap| {
+        let refusal = next_refusal(&digest, is_left, |gap| {
             self.is_over(gap, rules).then_some(gap)
         });
         let seen = client.seen(Some(snapshot.item), rules);

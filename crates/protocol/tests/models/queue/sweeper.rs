@@ -34,7 +34,7 @@ impl Client {
         if rules.broken(Mutant::SweptUnsettled) {
             digest.watermark = digest.last;
         }
-        match next_sweep(&digest.view(), |gap| expired(gap).then_some(gap)) {
+        match next_sweep(&digest, |gap| expired(gap).then_some(gap)) {
             SweepStep::Evict(has) => self.send(Request::evict(&snapshot.item, has, rules)),
             SweepStep::EvictSuccessor(index) => {
                 self.send(Request::evict_successor(&snapshot.item, index, rules))
