@@ -15,7 +15,7 @@ use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::place::{Act, Place};
-use fairlock_protocol::step::{self, ClearingStep, Has, Known, Unsettled};
+use fairlock_protocol::step::{self, ClearingStep, Has, Known, Removal, Unsettled};
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::witness::Judge;
 use fairlock_protocol::write::RowWrite;
@@ -78,16 +78,16 @@ impl<'a> Reclaim<'a> {
                     act = place.clears(refusal, seen);
                     continue;
                 }
-                Act::Void(over) => {
+                Act::Remove(Removal::Void(over)) => {
                     void(self.store, self.name, self.policy, &self.snapshot, over).await?;
                     self.read_after().await?
                 }
-                Act::Settle(upto) => {
+                Act::Remove(Removal::Settle(upto)) => {
                     self.pass(upto).await?;
                     self.read_after().await?
                 }
                 Act::ReadOn if self.snapshot.known == Known::Nothing => self.read().await?,
-                Act::ReadOn | Act::Evict(_) | Act::EvictSuccessor(_) => {
+                Act::ReadOn | Act::Remove(_) => {
                     let snapshot = &self.snapshot;
                     let next = carry_out(self.store, self.name, self.policy, snapshot, act).await?;
                     next.map(|answer| answer.value)
@@ -186,8 +186,10 @@ pub(crate) async fn carry_out(
 ) -> Result<Option<Timed<Snapshot>>, Failure> {
     let item = &snapshot.item;
     let answer = match act {
-        Act::Evict(has) => evict(store, name, policy, item, has).await?,
-        Act::EvictSuccessor(index) => evict_successor(store, name, policy, item, index).await?,
+        Act::Remove(Removal::Evict(has)) => evict(store, name, policy, item, has).await?,
+        Act::Remove(Removal::EvictSuccessor(index)) => {
+            evict_successor(store, name, policy, item, index).await?
+        }
         Act::Admit(successors) => {
             let (first, admitted) = (item.first_successor(), &item.successors()[..successors]);
             let admit = || store.admit(name, first, admitted);
@@ -225,7 +227,7 @@ impl Budget {
     fn allows(&mut self, refusal: &ClearingStep) -> bool {
         let left = match refusal {
             ClearingStep::Free | ClearingStep::Settled | ClearingStep::Taken => return true,
-            ClearingStep::Evict(_) => &mut self.evictions,
+            ClearingStep::Remove(Removal::Evict(_)) => &mut self.evictions,
             _ => &mut self.steps,
         };
         let is_left = *left > 0;

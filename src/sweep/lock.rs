@@ -13,7 +13,7 @@ use fairlock_protocol::gaps::Gaps;
 use fairlock_protocol::item::{LockItem, TicketRow};
 use fairlock_protocol::lease::{EntryLocation, LivenessTracker};
 use fairlock_protocol::moment::Moment;
-use fairlock_protocol::step::{Has, Known, Occupant, Unsettled};
+use fairlock_protocol::step::{Has, Known, Occupant, Removal, Unsettled};
 use fairlock_protocol::sweep::{SweepStep, next_sweep};
 use fairlock_protocol::witness::Witnesses;
 
@@ -167,8 +167,8 @@ impl Sweep<'_> {
             let is_read = snapshot.known != Known::Nothing;
             let evicted = self.swept.holders + self.swept.successors;
             let next = match self.decide(&snapshot) {
-                SweepStep::Evict(has) => self.evict(&snapshot.item, has).await?,
-                SweepStep::EvictSuccessor(index) => {
+                SweepStep::Remove(Removal::Evict(has)) => self.evict(&snapshot.item, has).await?,
+                SweepStep::Remove(Removal::EvictSuccessor(index)) => {
                     self.evict_successor(&snapshot.item, index).await?
                 }
                 // The answer to an eviction shows no rows.
@@ -193,11 +193,11 @@ impl Sweep<'_> {
                         .await?;
                     return Ok(Round::of(is_removed, snapshot));
                 }
-                SweepStep::Void(over) => {
+                SweepStep::Remove(Removal::Void(over)) => {
                     let is_removed = self.make_void(&snapshot, over).await?;
                     return Ok(Round::of(is_removed, snapshot));
                 }
-                SweepStep::Settle(upto) => {
+                SweepStep::Remove(Removal::Settle(upto)) => {
                     let settle = || self.store.settle(&self.name, &snapshot.item, upto);
                     let answer = self.store.retry(self.policy, settle).await?;
                     return Ok(Round::of(answer.value.is_applied(), snapshot));

@@ -22,7 +22,7 @@ use fairlock_protocol::lease::{EntryLocation, LivenessTracker, RenewalHistory};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::PollSchedule;
 use fairlock_protocol::place::Act;
-use fairlock_protocol::step::{self, Filling, Known, Occupant, QueuePosition, Step};
+use fairlock_protocol::step::{self, Filling, Known, Occupant, QueuePosition, Removal, Step};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 use fairlock_protocol::witness::Witnesses;
 use fairlock_protocol::write::LockWrite;
@@ -190,7 +190,7 @@ impl Waiter {
     ) -> Result<Option<()>, Failure> {
         let brief = self.until_due(policy);
         match act {
-            Act::Void(over) => {
+            Act::Remove(Removal::Void(over)) => {
                 reclaim::void(&self.store, &self.name, &brief, &self.snapshot, over).await?;
                 self.read_queue(&brief).await
             }

@@ -6,7 +6,7 @@
 
 use crate::doorway::{Ask, Seen, Sight, next_ask};
 use crate::item::ItemPosition;
-use crate::step::{ClearingStep, Filling, Has, QueuePosition, Step, Unsettled};
+use crate::step::{ClearingStep, Filling, QueuePosition, Removal, Step};
 
 /// How a place is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,18 +74,12 @@ pub enum Act {
     Decide,
     /// Read more rows; answered by [`Place::polled`].
     ReadOn,
-    /// End the hold of an expired owner; answered by [`Place::polled`], as each of the following is.
-    Evict(Has),
-    /// Take the slot of an expired successor away.
-    EvictSuccessor(usize),
+    /// Remove what has ended; answered by [`Place::polled`], as each of the following is.
+    Remove(Removal),
     /// Give this many of the first successors what they wait for.
     Admit(usize),
-    /// Make these tickets void.
-    Void(Vec<Unsettled>),
     /// Give slots to these tickets.
     Fill(Filling),
-    /// Record on the lock item that every ticket up to this one is settled.
-    Settle(crate::ticket::Ticket),
     /// Nothing now: poll and renew when it is time. Answered by [`Place::polled`].
     Wait(QueuePosition),
     /// The lock is held. Goes on with [`Place::leaves`], [`Place::downgrades`] or [`Place::declines`].
@@ -224,10 +218,8 @@ impl Place {
             Step::Retire => self.retires(),
             Step::Wait(position) => Act::Wait(position),
             Step::ReadOn => Act::ReadOn,
-            Step::Evict(has) => Act::Evict(has),
-            Step::EvictSuccessor(index) => Act::EvictSuccessor(index),
+            Step::Remove(removal) => Act::Remove(removal),
             Step::Admit(successors) => Act::Admit(successors),
-            Step::Void(unsettled) => Act::Void(unsettled),
             Step::Fill(filling) => Act::Fill(filling),
         }
     }
@@ -250,10 +242,7 @@ impl Place {
             ClearingStep::Settled => self.at(Stage::Entering, Act::EnterOver),
             ClearingStep::Taken => self.meets_live_entry(seen),
             ClearingStep::ReadOn => Act::ReadOn,
-            ClearingStep::Evict(has) => Act::Evict(has),
-            ClearingStep::EvictSuccessor(index) => Act::EvictSuccessor(index),
-            ClearingStep::Void(unsettled) => Act::Void(unsettled),
-            ClearingStep::Settle(upto) => Act::Settle(upto),
+            ClearingStep::Remove(removal) => Act::Remove(removal),
         }
     }
 

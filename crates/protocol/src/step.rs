@@ -76,10 +76,8 @@ pub struct JudgedSnapshot {
 pub enum Step {
     /// This waiter holds the lock.
     Hold,
-    /// An entry that holds the lock has expired: evict it. If it is the last that holds the lock, this promotes the next.
-    Evict(Has),
-    /// The successor at this index has expired: take its slot away.
-    EvictSuccessor(usize),
+    /// This has ended, and stands in the way: remove it.
+    Remove(Removal),
     /// What the first successors wait for is left, and this waiter is among them: this many of them hold the lock now.
     Admit(usize),
     /// There is nothing to do but poll again.
@@ -90,10 +88,21 @@ pub enum Step {
     Retire,
     /// The decision needs rows that this snapshot has not read.
     ReadOn,
-    /// These tickets stand in the way and will not move by themselves: make them void.
-    Void(Vec<Unsettled>),
     /// Give slots to these tickets, this waiter's among them.
     Fill(Filling),
+}
+
+/// What goes because it has ended, by whichever client finds it. Each removal applies only if the table is still as the snapshot showed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// An entry that holds the lock has expired: evict it. If it is the last that holds the lock, this promotes the next.
+    Evict(Has),
+    /// The successor at this index has expired: take its slot away.
+    EvictSuccessor(usize),
+    /// These tickets stand in the queue and will not move by themselves: make them void.
+    Void(Vec<Unsettled>),
+    /// Every ticket up to this one is settled: record that on the lock item, so that no client reads their rows again.
+    Settle(Ticket),
 }
 
 /// Where an entry that holds the lock stands.
@@ -141,16 +150,10 @@ pub enum ClearingStep {
     Settled,
     /// A live entry holds the lock, or waits for it.
     Taken,
-    /// This holder has expired.
-    Evict(Has),
-    /// No live entry waits, but this successor keeps a slot.
-    EvictSuccessor(usize),
     /// The decision needs rows that this snapshot has not read.
     ReadOn,
-    /// These tickets stand in the way and will not move by themselves: make them void.
-    Void(Vec<Unsettled>),
-    /// Every ticket up to this one is settled: record that on the lock item, so that no client reads their rows again.
-    Settle(Ticket),
+    /// This has ended, and stands in the way: remove it.
+    Remove(Removal),
 }
 
 /// How many expired rows and gaps are settled in one go at most, each by one write: a gap takes one write whatever its size.
@@ -168,8 +171,8 @@ pub fn next_step(
     if view.has(Occupant::Me).is_some() {
         return Step::Hold;
     }
-    if let Some(step) = remove_the_dead(view) {
-        return step;
+    if let Some(removal) = remove_the_dead(view) {
+        return Step::Remove(removal);
     }
     if let Some(index) = view
         .successors
@@ -199,7 +202,7 @@ pub fn next_refusal(
     expired: impl Fn(Ticket) -> Option<Ticket>,
 ) -> ClearingStep {
     if let Some(dead) = view.has(Occupant::Dead) {
-        return ClearingStep::Evict(dead);
+        return ClearingStep::Remove(Removal::Evict(dead));
     }
     if !is_left
         || view
@@ -210,15 +213,12 @@ pub fn next_refusal(
         return ClearingStep::Taken;
     }
     if !view.successors.is_empty() {
-        return ClearingStep::EvictSuccessor(0);
+        return ClearingStep::Remove(Removal::EvictSuccessor(0));
     }
     if view.watermark == view.last {
         return ClearingStep::Free;
     }
-    match over_the_queue(walk(view, None, usize::MAX, expired), view.watermark) {
-        ClearingStep::Settled if !view.is_free() => ClearingStep::Settle(view.last),
-        further => further,
-    }
+    over_the_queue(view, walk(view, None, usize::MAX, expired))
 }
 
 /// Walks the queue behind the slots for a sweeper: the whole queue is ahead of it.
@@ -226,15 +226,15 @@ pub fn survey(view: &JudgedSnapshot, expired: impl Fn(Ticket) -> Option<Ticket>)
     walk(view, None, usize::MAX, expired)
 }
 
-/// Returns the step that removes the first expired entry on the lock item. Entries that hold the lock come before successors.
-pub fn remove_the_dead(view: &JudgedSnapshot) -> Option<Step> {
+/// Returns the removal of the first expired entry on the lock item. Entries that hold the lock come before successors.
+pub fn remove_the_dead(view: &JudgedSnapshot) -> Option<Removal> {
     if let Some(dead) = view.has(Occupant::Dead) {
-        return Some(Step::Evict(dead));
+        return Some(Removal::Evict(dead));
     }
     view.successors
         .iter()
         .position(|successor| *successor == Occupant::Dead)
-        .map(Step::EvictSuccessor)
+        .map(Removal::EvictSuccessor)
 }
 
 /// How many slots to give now. Zero while more than half are taken: a later write then fills several at once, and until then the successors
@@ -261,7 +261,7 @@ fn slot_or_settle(
             found: queue.found,
             watermark: queue.upto,
         }),
-        _ if !queue.unsettled.is_empty() => Step::Void(queue.unsettled),
+        _ if !queue.unsettled.is_empty() => Step::Remove(Removal::Void(queue.unsettled)),
         // Waiters found before this one are alive, so they take their slots themselves; several writers would only race.
         End::Full | End::Blocked | End::Over => Step::Wait(QueuePosition::Queue),
     }
@@ -269,12 +269,15 @@ fn slot_or_settle(
 
 /// What has ended is settled page by page, and passed for good. So a caller that cannot come to the end of a long queue leaves a shorter
 /// queue to the next caller.
-fn over_the_queue(queue: Walk, watermark: Ticket) -> ClearingStep {
+fn over_the_queue(view: &JudgedSnapshot, queue: Walk) -> ClearingStep {
     match queue.end {
         _ if queue.alive => ClearingStep::Taken,
-        _ if !queue.unsettled.is_empty() => ClearingStep::Void(queue.unsettled),
-        End::Over => ClearingStep::Settled,
-        End::Unread if queue.upto > watermark => ClearingStep::Settle(queue.upto),
+        _ if !queue.unsettled.is_empty() => ClearingStep::Remove(Removal::Void(queue.unsettled)),
+        End::Over if view.is_free() => ClearingStep::Settled,
+        End::Over => ClearingStep::Remove(Removal::Settle(view.last)),
+        End::Unread if queue.upto > view.watermark => {
+            ClearingStep::Remove(Removal::Settle(queue.upto))
+        }
         End::Unread => ClearingStep::ReadOn,
         _ => ClearingStep::Taken,
     }

@@ -2,26 +2,18 @@
 //!
 //! The library's sweeper and the models' call this same function.
 
-use crate::step::{
-    End, Has, JudgedSnapshot, Known, Step, Unsettled, Walk, remove_the_dead, survey,
-};
+use crate::step::{End, JudgedSnapshot, Known, Removal, Walk, remove_the_dead, survey};
 use crate::ticket::Ticket;
 
-/// What a sweeper does next. Each removal applies only if the table is still as the snapshot showed it.
+/// What a sweeper does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SweepStep {
-    /// This holder has expired.
-    Evict(Has),
-    /// The successor at this index has expired: take its slot away.
-    EvictSuccessor(usize),
+    /// This has ended: remove it.
+    Remove(Removal),
     /// The decision needs rows that this snapshot has not read.
     ReadOn,
     /// The rows up to this ticket are settled, and no client decides by them.
     Delete(Ticket),
-    /// These tickets stand in the queue and will not move by themselves: make them void.
-    Void(Vec<Unsettled>),
-    /// Every ticket up to this one is settled: record that on the lock item.
-    Settle(Ticket),
     /// No entry holds the lock or waits for it, and no row is left: the lock item may go, if it is out of use.
     Idle,
     /// There is nothing to remove.
@@ -33,11 +25,11 @@ pub enum SweepStep {
 /// Expired entries on the lock item come first, because an eviction hands the lock to a waiter. Then come the settled rows, so that no
 /// later poll reads them again.
 pub fn next_sweep(view: &JudgedSnapshot, expired: impl Fn(Ticket) -> Option<Ticket>) -> SweepStep {
-    match remove_the_dead(view) {
-        Some(Step::Evict(has)) => return SweepStep::Evict(has),
-        Some(Step::EvictSuccessor(index)) => return SweepStep::EvictSuccessor(index),
-        _ if view.known == Known::Nothing => return SweepStep::ReadOn,
-        _ => {}
+    if let Some(removal) = remove_the_dead(view) {
+        return SweepStep::Remove(removal);
+    }
+    if view.known == Known::Nothing {
+        return SweepStep::ReadOn;
     }
     if view.rows.iter().any(|at| at.ticket <= view.watermark) {
         return SweepStep::Delete(view.watermark);
@@ -50,9 +42,9 @@ pub fn next_sweep(view: &JudgedSnapshot, expired: impl Fn(Ticket) -> Option<Tick
         ..
     } = survey(view, expired);
     match view.known {
-        _ if !unsettled.is_empty() => SweepStep::Void(unsettled),
+        _ if !unsettled.is_empty() => SweepStep::Remove(Removal::Void(unsettled)),
         // If a waiter was found, the first waiter raises the watermark over what is settled before it.
-        _ if found.is_empty() && upto > view.watermark => SweepStep::Settle(upto),
+        _ if found.is_empty() && upto > view.watermark => SweepStep::Remove(Removal::Settle(upto)),
         // Rows behind the blocking ticket cannot be judged yet.
         _ if end == End::Blocked => SweepStep::Done,
         Known::Nothing | Known::UpTo(_) => SweepStep::ReadOn,
@@ -72,7 +64,7 @@ impl JudgedSnapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::{Occupant, Row, RowAt};
+    use crate::step::{Has, Occupant, Row, RowAt, Unsettled};
 
     fn free(watermark: u64, last: u64) -> JudgedSnapshot {
         JudgedSnapshot {
@@ -108,11 +100,12 @@ mod tests {
             known: Known::Nothing,
             ..free(3, 3)
         };
-        assert_eq!(sweep(&digest), SweepStep::EvictSuccessor(1));
+        let removal = Removal::EvictSuccessor(1);
+        assert_eq!(sweep(&digest), SweepStep::Remove(removal));
         let holder = Some(Occupant::Dead);
         assert_eq!(
             sweep(&JudgedSnapshot { holder, ..digest }),
-            SweepStep::Evict(Has::Holder)
+            SweepStep::Remove(Removal::Evict(Has::Holder))
         );
     }
 
@@ -137,7 +130,8 @@ mod tests {
             rows: vec![row(4, Row::Void)],
             ..free(3, 4)
         };
-        assert_eq!(sweep(&void), SweepStep::Settle(Ticket::new(4)));
+        let settle = Removal::Settle(Ticket::new(4));
+        assert_eq!(sweep(&void), SweepStep::Remove(settle));
     }
 
     #[test]
@@ -149,7 +143,7 @@ mod tests {
             ..free(3, 9)
         };
         let over = vec![Unsettled::Dead(Ticket::new(4))];
-        assert_eq!(sweep(&page), SweepStep::Void(over));
+        assert_eq!(sweep(&page), SweepStep::Remove(Removal::Void(over)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::entry::ServerTime;
-use crate::step::ClearingStep;
+use crate::step::{ClearingStep, Removal};
 
 /// A `Date` has whole seconds and DynamoDB's hosts differ a little, so a client that judges by a date subtracts this much.
 pub(crate) const GRAIN: Duration = Duration::from_secs(1);
@@ -118,10 +118,7 @@ impl Judge {
 
 /// Whether this is done only because, by the time, an entry has expired or a gap has outlived its join timeout.
 fn takes_for_dead(refusal: &ClearingStep) -> bool {
-    matches!(
-        refusal,
-        ClearingStep::Evict(_) | ClearingStep::EvictSuccessor(_) | ClearingStep::Void(_)
-    )
+    matches!(refusal, ClearingStep::Remove(removal) if !matches!(removal, Removal::Settle(_)))
 }
 
 /// The time by the date of one answer, for display to people.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::lease;
-use fairlock_protocol::step::{ClearingStep, Has};
+use fairlock_protocol::step::{ClearingStep, Has, Removal};
 use fairlock_protocol::witness::{Judge, Witnesses};
 
 use super::client::Client;
@@ -110,7 +110,7 @@ impl Caller {
             rules.here(rules.caller, now),
         );
         let refusal = match is_dead(judge.time()) {
-            true => ClearingStep::Evict(Has::Holder),
+            true => ClearingStep::Remove(Removal::Evict(Has::Holder)),
             false => ClearingStep::Taken,
         };
         let is_alone = || !dates.has_stamp(here) && dates.latest(here.now).is_some();

@@ -409,12 +409,9 @@ impl Client {
                 }
             }
             Act::Draw => Request::Draw { size: self.size },
-            Act::Evict(has) => Request::evict(&snapshot?.item, *has, rules)?,
-            Act::EvictSuccessor(index) => Request::evict_successor(&snapshot?.item, *index, rules)?,
+            Act::Remove(removal) => Request::remove(&snapshot?, removal, rules)?,
             Act::Admit(successors) => Request::admit(&snapshot?.item, *successors, rules)?,
-            Act::Void(unsettled) => Request::void(&snapshot?, unsettled)?,
             Act::Fill(filling) => Request::fill(&snapshot?, filling),
-            Act::Settle(upto) => Request::settle(&snapshot?.item, *upto),
             act => return self.own_request(act, hand.item(), rules),
         })
     }

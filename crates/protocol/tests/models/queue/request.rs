@@ -4,7 +4,7 @@ use super::few::Few;
 use super::rules::Rules;
 use super::snapshot::Snapshot;
 use super::table::{Entry, Item, Nonce, Row};
-use fairlock_protocol::step::{Filling, Has, Unsettled};
+use fairlock_protocol::step::{Filling, Has, Removal, Unsettled};
 use fairlock_protocol::ticket::Ticket;
 
 /// `Enter` draws, and takes the slot behind all others; a client that does not wait takes the first slot of a free lock. `Share` takes
@@ -126,6 +126,16 @@ impl Request {
 
 /// Requests by what a snapshot shows, or `None` if no entry stands there.
 impl Request {
+    pub(crate) fn remove(snapshot: &Snapshot, removal: &Removal, rules: &Rules) -> Option<Self> {
+        let item = &snapshot.item;
+        match removal {
+            Removal::Evict(has) => Request::evict(item, *has, rules),
+            Removal::EvictSuccessor(index) => Request::evict_successor(item, *index, rules),
+            Removal::Void(unsettled) => Request::void(snapshot, unsettled),
+            Removal::Settle(upto) => Some(Request::settle(item, *upto)),
+        }
+    }
+
     pub(crate) fn evict(item: &Item, has: Has, rules: &Rules) -> Option<Self> {
         let dead = match has {
             Has::Holder => item.holder(rules)?,
@@ -158,7 +168,7 @@ impl Request {
     }
 
     /// Settles the first of them; the others show again in the next snapshot.
-    pub(crate) fn void(snapshot: &Snapshot, unsettled: &[Unsettled]) -> Option<Self> {
+    fn void(snapshot: &Snapshot, unsettled: &[Unsettled]) -> Option<Self> {
         match *unsettled.first()? {
             Unsettled::Gap(first, last) => Some(Request::VoidGap {
                 first: first.get() as u8,
@@ -208,7 +218,7 @@ impl Request {
     }
 
     /// Gives no client a slot, and raises the watermark.
-    pub(crate) fn settle(item: &Item, upto: Ticket) -> Self {
+    fn settle(item: &Item, upto: Ticket) -> Self {
         Request::Fill(Fill {
             seen: Seen::of(item),
             found: Few::default(),

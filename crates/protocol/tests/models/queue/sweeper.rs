@@ -35,18 +35,13 @@ impl Client {
             digest.watermark = digest.last;
         }
         match next_sweep(&digest, |gap| expired(gap).then_some(gap)) {
-            SweepStep::Evict(has) => self.send(Request::evict(&snapshot.item, has, rules)),
-            SweepStep::EvictSuccessor(index) => {
-                self.send(Request::evict_successor(&snapshot.item, index, rules))
-            }
+            SweepStep::Remove(removal) => self.send(Request::remove(&snapshot, &removal, rules)),
             SweepStep::ReadOn => self.task = Task::Reading(snapshot),
             // Row by row: a sweeper may end between two of them.
             SweepStep::Delete(_) => {
                 let first = settled_rows(&snapshot, table, rules).next();
                 self.send(first.map(|ticket| Request::Delete { ticket }));
             }
-            SweepStep::Void(over) => self.send(Request::void(&snapshot, &over)),
-            SweepStep::Settle(upto) => self.send(Some(Request::settle(&snapshot.item, upto))),
             SweepStep::Idle => {
                 let last = snapshot.item.last;
                 self.send(Some(Request::Remove { last }));
