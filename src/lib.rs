@@ -156,6 +156,7 @@ mod place_id;
 mod place_writes;
 mod queue;
 mod reclaim;
+mod removal;
 mod reserved;
 mod run;
 mod runtime;

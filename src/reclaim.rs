@@ -1,24 +1,19 @@
-//! Removes expired entries and gaps. Each write is conditional on what was seen. Only the deletion of settled rows is not,
-//! because no client decides by them any more.
-
-use futures::future::join_all;
+//! Clears the way of a claim at the door. Settled rows are deleted without a condition, because no client decides by them any more.
 
 use crate::config::{ALL_SLOTS, SHARERS};
 use crate::name::LockName;
-use crate::queue;
+use crate::removal;
 use crate::snapshot::{self, Snapshot, WATCHED};
-use crate::store::{RetryPolicy, Store, Timed, Write};
-use crate::telemetry::{self, EvictedPlace};
+use crate::store::{RetryPolicy, Store};
 use crate::undated;
 use fairlock_protocol::doorway::Seen;
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::place::{Act, Place};
-use fairlock_protocol::step::{self, ClearingStep, Has, Known, Removal, Unsettled};
+use fairlock_protocol::step::{self, ClearingStep, Known, Removal};
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::witness::Judge;
-use fairlock_protocol::write::RowWrite;
 
 /// The most steps that a caller takes through the queue: as many as there can be slots, and a few pages behind them.
 const STEPS: usize = ALL_SLOTS + 16;
@@ -57,7 +52,10 @@ impl<'a> Reclaim<'a> {
             permits,
             snapshot: Snapshot::of(item),
             judge: Judge::hears(store.newest_date()),
-            budget: Budget::default(),
+            budget: Budget {
+                steps: STEPS,
+                evictions: EVICTIONS,
+            },
         }
     }
 
@@ -78,19 +76,12 @@ impl<'a> Reclaim<'a> {
                     act = place.clears(refusal, seen);
                     continue;
                 }
-                Act::Remove(Removal::Void(over)) => {
-                    void(self.store, self.name, self.policy, &self.snapshot, over).await?;
-                    self.read_after().await?
-                }
-                Act::Remove(Removal::Settle(upto)) => {
-                    self.pass(upto).await?;
-                    self.read_after().await?
-                }
+                Act::Remove(removal) => self.remove(&removal).await?,
                 Act::ReadOn if self.snapshot.known == Known::Nothing => self.read().await?,
-                Act::ReadOn | Act::Remove(_) => {
-                    let snapshot = &self.snapshot;
-                    let next = carry_out(self.store, self.name, self.policy, snapshot, act).await?;
-                    next.map(|answer| answer.value)
+                Act::ReadOn => {
+                    let seen = self.snapshot.clone();
+                    let read = snapshot::read_on(seen, self.store, self.name, self.policy);
+                    read.await?.map(|answer| answer.value)
                 }
                 act => return Ok(act),
             };
@@ -129,11 +120,9 @@ impl<'a> Reclaim<'a> {
             }
             if !self.budget.allows(&refusal) {
                 // Dead participants that are left do not matter if there is room for the claim.
-                let is_free = snapshot.item.has_room_for(self.permits);
-                return Ok(if is_free {
-                    ClearingStep::Free
-                } else {
-                    ClearingStep::Taken
+                return Ok(match snapshot.item.has_room_for(self.permits) {
+                    true => ClearingStep::Free,
+                    false => ClearingStep::Taken,
                 });
             }
             if refusal == ClearingStep::Taken && self.store.has_time_left(self.policy) {
@@ -144,66 +133,30 @@ impl<'a> Reclaim<'a> {
         Ok(ClearingStep::Taken)
     }
 
-    /// Reads what a step has changed, if there is time to act on it.
-    async fn read_after(&self) -> Result<Option<Snapshot>, Failure> {
-        match self.store.has_time_left(self.policy) {
-            true => self.read().await,
-            false => Ok(Some(self.snapshot.clone())),
-        }
-    }
-
     async fn read(&self) -> Result<Option<Snapshot>, Failure> {
         let snapshot = snapshot::read(self.store, self.name, WATCHED, self.policy).await?;
         Ok(snapshot.map(|answer| answer.value))
     }
 
-    /// Raises `watermark` over settled tickets and deletes their rows, which would otherwise have to be read again. Refused if a
-    /// waiter got a slot, or left, since the snapshot.
-    async fn pass(&self, upto: Ticket) -> Result<(), Failure> {
-        let (store, name, policy) = (self.store, self.name, self.policy);
-        let settle = || store.settle(name, &self.snapshot.item, upto);
-        let settled = store.retry(policy, settle).await?.value;
-        if settled.is_applied() && store.has_time_left(policy) {
-            let settled_rows: Vec<_> = self
-                .snapshot
-                .settled_rows(upto)
-                .map(|row| row.ticket)
-                .collect();
-            clean(store, name, policy, &settled_rows).await;
+    /// Carries out a removal, and returns what is seen after it. Settled rows are deleted at once, because they would have to be read again.
+    /// What a removal of rows has changed is read if there is time to act on it.
+    async fn remove(&self, removal: &Removal) -> Result<Option<Snapshot>, Failure> {
+        let (store, name, policy, seen) = (self.store, self.name, self.policy, &self.snapshot);
+        let removed = removal::carry_out(store, name, policy, seen, removal).await?;
+        if let Some(answer) = removed.shown {
+            return Ok(answer.value.map(Snapshot::of));
         }
-        Ok(())
-    }
-}
-
-/// Does to the lock item what a place asks for, or reads on. Returns the snapshot that came of it. Returns `None` if there is no
-/// lock item any more.
-pub(crate) async fn carry_out(
-    store: &Store,
-    name: &LockName,
-    policy: &RetryPolicy,
-    snapshot: &Snapshot,
-    act: Act,
-) -> Result<Option<Timed<Snapshot>>, Failure> {
-    let item = &snapshot.item;
-    let answer = match act {
-        Act::Remove(Removal::Evict(has)) => evict(store, name, policy, item, has).await?,
-        Act::Remove(Removal::EvictSuccessor(index)) => {
-            evict_successor(store, name, policy, item, index).await?
+        if let Removal::Settle(upto) = removal
+            && removed.is_applied
+            && store.has_time_left(policy)
+        {
+            let settled: Vec<_> = seen.settled_rows(*upto).map(|row| row.ticket).collect();
+            clean(store, name, policy, &settled).await;
         }
-        Act::Admit(successors) => {
-            let (first, admitted) = (item.first_successor(), &item.successors()[..successors]);
-            let admit = || store.admit(name, first, admitted);
-            Some(store.retry(policy, admit).await?)
+        match store.has_time_left(policy) {
+            true => self.read().await,
+            false => Ok(Some(seen.clone())),
         }
-        _ => None,
-    };
-    match answer {
-        // The answer to a write on the lock item is a snapshot of it, whether or not the write applied.
-        Some(answer) => Ok(answer
-            .map(Write::shown)
-            .transpose()
-            .map(|answer| answer.map(Snapshot::of))),
-        None => snapshot::read_on(snapshot.clone(), store, name, policy).await,
     }
 }
 
@@ -211,15 +164,6 @@ pub(crate) async fn carry_out(
 struct Budget {
     steps: usize,
     evictions: usize,
-}
-
-impl Default for Budget {
-    fn default() -> Self {
-        Budget {
-            steps: STEPS,
-            evictions: EVICTIONS,
-        }
-    }
 }
 
 impl Budget {
@@ -256,113 +200,5 @@ pub(crate) async fn clean(
     let delete = || store.delete_rows(name, settled);
     if let Err(failure) = store.retry(policy, delete).await {
         tracing::debug!(lock = %name, %failure, "left settled rows to the next who cleans");
-    }
-}
-
-/// Ends the hold of a dead holder. Returns `None` if the item shows no such holder.
-pub(crate) async fn evict(
-    store: &Store,
-    name: &LockName,
-    policy: &RetryPolicy,
-    item: &LockItem,
-    has: Has,
-) -> Result<Option<Timed<Write<LockItem>>>, Failure> {
-    let Some((dead, held)) = item.who(has) else {
-        return Ok(None);
-    };
-    let evict = || store.evict(name, dead, held);
-    let answer = store.retry(policy, evict).await?;
-    // What was given back is no takeover: its time was over.
-    if answer.value.is_applied() && dead.kept_until.is_none() {
-        telemetry::evicted(store.config(), name, EvictedPlace::Holder, dead);
-    }
-    Ok(Some(answer))
-}
-
-/// Takes the slot of a dead successor away. Returns `None` if no successor has it.
-pub(crate) async fn evict_successor(
-    store: &Store,
-    name: &LockName,
-    policy: &RetryPolicy,
-    item: &LockItem,
-    index: usize,
-) -> Result<Option<Timed<Write<LockItem>>>, Failure> {
-    let Some(dead) = item.successors().get(index) else {
-        return Ok(None);
-    };
-    let evict_successor = || store.evict_successor(name, item.at_successor(index), dead);
-    let answer = store.retry(policy, evict_successor).await?;
-    if answer.value.is_applied() {
-        telemetry::evicted(store.config(), name, EvictedPlace::Successor, dead);
-    }
-    Ok(Some(answer))
-}
-
-/// How many tickets were made void.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Voided {
-    pub(crate) gaps: u64,
-    pub(crate) waiters: u64,
-}
-
-/// Makes gaps and dead waiters in the queue void. Each write is conditional on what the snapshot showed, and all are sent at
-/// once.
-pub(crate) async fn void(
-    store: &Store,
-    name: &LockName,
-    policy: &RetryPolicy,
-    snapshot: &Snapshot,
-    over: Vec<Unsettled>,
-) -> Result<Voided, Failure> {
-    let each = over
-        .into_iter()
-        .map(|one| void_one(store, name, policy, snapshot, one));
-    let mut voided = Voided::default();
-    for one in join_all(each).await {
-        let Voided { gaps, waiters } = one?;
-        voided.gaps += gaps;
-        voided.waiters += waiters;
-    }
-    Ok(voided)
-}
-
-async fn void_one(
-    store: &Store,
-    name: &LockName,
-    policy: &RetryPolicy,
-    snapshot: &Snapshot,
-    over: Unsettled,
-) -> Result<Voided, Failure> {
-    match over {
-        Unsettled::Gap(first, last) => {
-            let tickets = last.get() - first.get() + 1;
-            let void = || async {
-                let gap = queue::void_gap(store, last, tickets);
-                queue::write(store, name, last, &gap).await
-            };
-            let answer = store.retry(policy, void).await?;
-            if answer.value.is_applied() {
-                telemetry::closed_gap(store.config(), name, last, tickets);
-            }
-            Ok(Voided {
-                gaps: tickets * u64::from(answer.value.is_applied()),
-                waiters: 0,
-            })
-        }
-        Unsettled::Dead(ticket) => {
-            let Some(dead) = snapshot.waiting(ticket) else {
-                return Ok(Voided::default());
-            };
-            let void = RowWrite::void_dead(dead);
-            let void = || queue::write(store, name, dead.ticket, &void);
-            let answer = store.retry(policy, void).await?;
-            if answer.value.is_applied() {
-                telemetry::evicted(store.config(), name, EvictedPlace::Waiter, dead);
-            }
-            Ok(Voided {
-                gaps: 0,
-                waiters: u64::from(answer.value.is_applied()),
-            })
-        }
     }
 }

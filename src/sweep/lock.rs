@@ -5,15 +5,16 @@ use std::time::Duration;
 use crate::name::LockName;
 use crate::queue;
 use crate::reclaim;
+use crate::removal::{self, Removed};
 use crate::snapshot::{self, Snapshot};
-use crate::store::{RetryPolicy, Store, Timed, Write};
+use crate::store::{RetryPolicy, Store, Timed};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::gaps::Gaps;
 use fairlock_protocol::item::{LockItem, TicketRow};
 use fairlock_protocol::lease::{EntryLocation, LivenessTracker};
 use fairlock_protocol::moment::Moment;
-use fairlock_protocol::step::{Has, Known, Occupant, Removal, Unsettled};
+use fairlock_protocol::step::{Known, Occupant, Removal};
 use fairlock_protocol::sweep::{SweepStep, next_sweep};
 use fairlock_protocol::witness::Witnesses;
 
@@ -145,8 +146,7 @@ impl Sweep<'_> {
         Ok(answer.map(|answer| {
             self.name = self.name.with_permits(answer.value.item.permits);
             self.witnesses.hear(answer.date);
-            self.memory.poll(&answer.value, answer.arrived);
-            answer.value
+            self.saw(answer)
         }))
     }
 
@@ -164,23 +164,21 @@ impl Sweep<'_> {
     async fn round(&mut self, mut snapshot: Snapshot) -> Result<Round, Failure> {
         let (mut pages, mut refused) = (1, 0);
         loop {
-            let is_read = snapshot.known != Known::Nothing;
-            let evicted = self.swept.holders + self.swept.successors;
             let next = match self.decide(&snapshot) {
-                SweepStep::Remove(Removal::Evict(has)) => self.evict(&snapshot.item, has).await?,
-                SweepStep::Remove(Removal::EvictSuccessor(index)) => {
-                    self.evict_successor(&snapshot.item, index).await?
+                SweepStep::Remove(removal) => {
+                    let removed = self.remove(&snapshot, &removal).await?;
+                    let Some(answer) = removed.shown else {
+                        return Ok(Round::of(removed.is_applied, snapshot));
+                    };
+                    refused = if removed.is_applied { 0 } else { refused + 1 };
+                    self.witnesses.hear(answer.date);
+                    answer.transpose().map(|answer| answer.map(Snapshot::of))
                 }
                 // The answer to an eviction shows no rows.
-                SweepStep::ReadOn if !is_read => return Ok(Round::Removed),
+                SweepStep::ReadOn if snapshot.known == Known::Nothing => return Ok(Round::Removed),
                 SweepStep::ReadOn if pages < PAGES => {
                     pages += 1;
-                    let next = self.read_on(snapshot).await?;
-                    let Some(next) = next else {
-                        return Ok(Round::Removed);
-                    };
-                    snapshot = next;
-                    continue;
+                    snapshot::read_on(snapshot, self.store, &self.name, self.policy).await?
                 }
                 SweepStep::ReadOn => {
                     self.swept.has_more = true;
@@ -193,15 +191,6 @@ impl Sweep<'_> {
                         .await?;
                     return Ok(Round::of(is_removed, snapshot));
                 }
-                SweepStep::Remove(Removal::Void(over)) => {
-                    let is_removed = self.make_void(&snapshot, over).await?;
-                    return Ok(Round::of(is_removed, snapshot));
-                }
-                SweepStep::Remove(Removal::Settle(upto)) => {
-                    let settle = || self.store.settle(&self.name, &snapshot.item, upto);
-                    let answer = self.store.retry(self.policy, settle).await?;
-                    return Ok(Round::of(answer.value.is_applied(), snapshot));
-                }
                 SweepStep::Idle => {
                     self.remove_idle(&snapshot.item).await?;
                     return Ok(Round::Over(snapshot));
@@ -211,9 +200,7 @@ impl Sweep<'_> {
             let Some(next) = next else {
                 return Ok(Round::Removed);
             };
-            snapshot = next;
-            let is_evicted = self.swept.holders + self.swept.successors > evicted;
-            refused = if is_evicted { 0 } else { refused + 1 };
+            snapshot = self.saw(next);
             if refused > REFUSED {
                 return Ok(Round::Refused(snapshot));
             }
@@ -244,45 +231,23 @@ impl Sweep<'_> {
         }
     }
 
-    /// Returns the snapshot that came of the eviction: the successor that it promotes may be dead too.
-    async fn evict(&mut self, item: &LockItem, has: Has) -> Result<Option<Snapshot>, Failure> {
-        let evicted = reclaim::evict(self.store, &self.name, self.policy, item, has).await?;
-        let Some(answer) = evicted else {
-            return Ok(None);
+    /// Carries out a removal, and counts what it removed.
+    async fn remove(&mut self, snapshot: &Snapshot, removal: &Removal) -> Result<Removed, Failure> {
+        let (store, name) = (self.store, &self.name);
+        let removed = removal::carry_out(store, name, self.policy, snapshot, removal).await?;
+        let entries = match removal {
+            Removal::Evict(_) => &mut self.swept.holders,
+            Removal::EvictSuccessor(_) => &mut self.swept.successors,
+            Removal::Void(_) | Removal::Settle(_) => &mut self.swept.waiters,
         };
-        self.swept.holders += u64::from(answer.value.is_applied());
-        Ok(self.follow(answer))
+        *entries += removed.entries;
+        self.swept.gaps += removed.gaps;
+        Ok(removed)
     }
 
-    async fn evict_successor(
-        &mut self,
-        item: &LockItem,
-        index: usize,
-    ) -> Result<Option<Snapshot>, Failure> {
-        let evicted =
-            reclaim::evict_successor(self.store, &self.name, self.policy, item, index).await?;
-        let Some(answer) = evicted else {
-            return Ok(None);
-        };
-        self.swept.successors += u64::from(answer.value.is_applied());
-        Ok(self.follow(answer))
-    }
-
-    /// The answer to a write on the lock item is a snapshot of it, whether or not the write applied.
-    fn follow(&mut self, answer: Timed<Write<LockItem>>) -> Option<Snapshot> {
-        self.witnesses.hear(answer.date);
-        let answer = answer.map(Write::shown).transpose()?;
-        let Timed { value, arrived, .. } = answer.map(Snapshot::of);
-        self.memory.poll(&value, arrived);
-        Some(value)
-    }
-
-    async fn read_on(&mut self, snapshot: Snapshot) -> Result<Option<Snapshot>, Failure> {
-        let further = snapshot::read_on(snapshot, self.store, &self.name, self.policy).await?;
-        Ok(further.map(|answer| {
-            self.memory.poll(&answer.value, answer.arrived);
-            answer.value
-        }))
+    fn saw(&mut self, answer: Timed<Snapshot>) -> Snapshot {
+        self.memory.poll(&answer.value, answer.arrived);
+        answer.value
     }
 
     /// Removes rows. Returns whether any row was removed.
@@ -294,18 +259,6 @@ impl Sweep<'_> {
             self.swept.rows += u64::from(gone);
         }
         Ok(self.swept.rows > before)
-    }
-
-    /// Makes gaps and dead waiters void. Returns whether any ticket was made void.
-    async fn make_void(
-        &mut self,
-        snapshot: &Snapshot,
-        over: Vec<Unsettled>,
-    ) -> Result<bool, Failure> {
-        let voided = reclaim::void(self.store, &self.name, self.policy, snapshot, over).await?;
-        self.swept.gaps += voided.gaps;
-        self.swept.waiters += voided.waiters;
-        Ok(voided.gaps + voided.waiters > 0)
     }
 
     /// Removes the rows of a lock that has no lock item. Such a lock starts again above all tickets drawn before, so its rows are

@@ -11,7 +11,7 @@ pub(crate) use notified::Notified;
 use crate::attempt::Attempt;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
-use crate::reclaim;
+use crate::removal;
 use crate::snapshot::{self, Snapshot};
 use crate::store::{RetryPolicy, Store, Timed, Write, all_of};
 use fairlock_protocol::entry::{Entry, Nonce};
@@ -22,7 +22,7 @@ use fairlock_protocol::lease::{EntryLocation, LivenessTracker, RenewalHistory};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::PollSchedule;
 use fairlock_protocol::place::Act;
-use fairlock_protocol::step::{self, Filling, Known, Occupant, QueuePosition, Removal, Step};
+use fairlock_protocol::step::{self, Filling, Known, Occupant, QueuePosition, Step};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 use fairlock_protocol::witness::Witnesses;
 use fairlock_protocol::write::LockWrite;
@@ -189,16 +189,26 @@ impl Waiter {
         policy: &RetryPolicy,
     ) -> Result<Option<()>, Failure> {
         let brief = self.until_due(policy);
+        let (store, name, seen) = (&self.store, &self.name, &self.snapshot);
         match act {
-            Act::Remove(Removal::Void(over)) => {
-                reclaim::void(&self.store, &self.name, &brief, &self.snapshot, over).await?;
-                self.read_queue(&brief).await
+            Act::Remove(removal) => {
+                let removed = removal::carry_out(store, name, &brief, seen, &removal).await?;
+                match removed.shown {
+                    Some(answer) => Ok(self.saw_item(answer)),
+                    None => self.read_queue(&brief).await,
+                }
+            }
+            Act::Admit(successors) => {
+                let item = &seen.item;
+                let (first, admitted) = (item.first_successor(), &item.successors()[..successors]);
+                let admit = || store.admit(name, first, admitted);
+                let answer = store.retry(&brief, admit).await?;
+                Ok(self.saw_item(answer.map(Write::shown)))
             }
             Act::Fill(filling) => self.fill(filling, &brief).await,
-            act => {
-                let (store, name) = (&self.store, &self.name);
-                let snapshot = reclaim::carry_out(store, name, &brief, &self.snapshot, act).await?;
-                Ok(self.took(snapshot))
+            _ => {
+                let further = snapshot::read_on(seen.clone(), store, name, &brief).await?;
+                Ok(further.map(|further| self.saw(further)))
             }
         }
     }
@@ -231,10 +241,6 @@ impl Waiter {
             self.settled_rows.extend(settled_rows.map(|row| row.ticket));
         }
         Ok(taken)
-    }
-
-    fn took(&mut self, snapshot: Option<Timed<Snapshot>>) -> Option<()> {
-        snapshot.map(|snapshot| self.saw(snapshot))
     }
 
     /// Judges by DynamoDB's clock, or by this waiter's own watches: whichever tells first.
@@ -290,7 +296,9 @@ impl Waiter {
 
     /// Takes in a snapshot of the lock item alone. Returns `None` if there is no lock item.
     fn saw_item(&mut self, answer: Timed<Option<LockItem>>) -> Option<()> {
-        self.took(answer.transpose().map(|answer| answer.map(Snapshot::of)))
+        let item = answer.transpose()?;
+        self.saw(item.map(Snapshot::of));
+        Some(())
     }
 
     fn saw(&mut self, snapshot: Timed<Snapshot>) {

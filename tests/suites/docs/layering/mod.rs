@@ -34,6 +34,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
             "notify",
             "place_writes",
             "queue",
+            "removal",
             "snapshot",
             "store",
             "telemetry",
@@ -42,7 +43,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
     ),
     (
         "mechanisms",
-        &["exit", "heartbeat", "hold", "queue", "reclaim", "waiter"],
+        &["exit", "heartbeat", "hold", "reclaim", "waiter"],
     ),
     (
         "facade",
@@ -71,7 +72,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
 ];
 
 /// The only imports between mechanisms.
-const PEERS: [(&str, &str); 2] = [("heartbeat", "hold"), ("waiter", "reclaim")];
+const PEERS: [(&str, &str); 1] = [("heartbeat", "hold")];
 
 /// The modules that may name the SDK.
 const SDK_DOORS: [&str; 5] = ["store", "operator", "client", "items", "size"];

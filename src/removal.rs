@@ -1,0 +1,130 @@
+//! Carries out removals, the same way for each client that finds what has ended. Each write is conditional on what was seen.
+
+use futures::future::join_all;
+
+use crate::name::LockName;
+use crate::queue;
+use crate::snapshot::Snapshot;
+use crate::store::{RetryPolicy, Store, Timed, Write};
+use crate::telemetry::{self, EvictedPlace};
+use fairlock_protocol::entry::Entry;
+use fairlock_protocol::failure::Failure;
+use fairlock_protocol::item::LockItem;
+use fairlock_protocol::step::{Removal, Unsettled};
+use fairlock_protocol::write::RowWrite;
+
+/// What a removal did.
+#[derive(Debug, Default)]
+pub(crate) struct Removed {
+    /// Whether a write of it applied.
+    pub(crate) is_applied: bool,
+    /// How many dead entries it took away.
+    pub(crate) entries: u64,
+    /// How many tickets without a row it made void.
+    pub(crate) gaps: u64,
+    /// The lock item, or that there is none, in the answer to an eviction, applied or not. After any other removal, the queue is to be read.
+    pub(crate) shown: Option<Timed<Option<LockItem>>>,
+}
+
+/// Removes what a snapshot shows to have ended. Nothing happens if the snapshot does not show it.
+pub(crate) async fn carry_out(
+    store: &Store,
+    name: &LockName,
+    policy: &RetryPolicy,
+    seen: &Snapshot,
+    removal: &Removal,
+) -> Result<Removed, Failure> {
+    let item = &seen.item;
+    let (place, dead, answer) = match removal {
+        Removal::Evict(has) => {
+            let Some((dead, held)) = item.who(*has) else {
+                return Ok(Removed::default());
+            };
+            let evict = || store.evict(name, dead, held);
+            let answer = store.retry(policy, evict).await?;
+            (EvictedPlace::Holder, dead, answer)
+        }
+        Removal::EvictSuccessor(index) => {
+            let Some(dead) = item.successors().get(*index) else {
+                return Ok(Removed::default());
+            };
+            let evict = || store.evict_successor(name, item.at_successor(*index), dead);
+            let answer = store.retry(policy, evict).await?;
+            (EvictedPlace::Successor, dead, answer)
+        }
+        Removal::Void(over) => return void(store, name, policy, seen, over).await,
+        Removal::Settle(upto) => {
+            let settle = || store.settle(name, item, *upto);
+            let is_applied = store.retry(policy, settle).await?.value.is_applied();
+            return Ok(Removed {
+                is_applied,
+                ..Removed::default()
+            });
+        }
+    };
+    let entries = took(store, name, place, dead, &answer.value);
+    Ok(Removed {
+        is_applied: entries > 0,
+        entries,
+        gaps: 0,
+        shown: Some(answer.map(Write::shown)),
+    })
+}
+
+/// Makes tickets void, by writes that are all sent at once.
+async fn void(
+    store: &Store,
+    name: &LockName,
+    policy: &RetryPolicy,
+    seen: &Snapshot,
+    over: &[Unsettled],
+) -> Result<Removed, Failure> {
+    let each = over.iter().map(|one| async move {
+        match *one {
+            Unsettled::Gap(first, last) => {
+                let tickets = last.get() - first.get() + 1;
+                let void = || async {
+                    let gap = queue::void_gap(store, last, tickets);
+                    queue::write(store, name, last, &gap).await
+                };
+                if !store.retry(policy, void).await?.value.is_applied() {
+                    return Ok((0, 0));
+                }
+                telemetry::closed_gap(store.config(), name, last, tickets);
+                Ok((0, tickets))
+            }
+            Unsettled::Dead(ticket) => {
+                let Some(dead) = seen.waiting(ticket) else {
+                    return Ok((0, 0));
+                };
+                let void = RowWrite::void_dead(dead);
+                let void = || queue::write(store, name, ticket, &void);
+                let answer = store.retry(policy, void).await?;
+                let entries = took(store, name, EvictedPlace::Waiter, dead, &answer.value);
+                Ok((entries, 0))
+            }
+        }
+    });
+    let mut removed = Removed::default();
+    for one in join_all(each).await {
+        let (entries, gaps) = one?;
+        removed.entries += entries;
+        removed.gaps += gaps;
+    }
+    removed.is_applied = removed.entries + removed.gaps > 0;
+    Ok(removed)
+}
+
+/// Counts and tells that a dead entry was taken away, if it was. What was given back is no takeover: its time was over.
+fn took<T>(
+    store: &Store,
+    name: &LockName,
+    place: EvictedPlace,
+    dead: &Entry,
+    write: &Write<T>,
+) -> u64 {
+    if write.is_applied() && dead.kept_until.is_none() {
+        telemetry::evicted(store.config(), name, place, dead);
+    }
+    u64::from(write.is_applied())
+}
