@@ -2,7 +2,8 @@
 
 use crate::attempt::Attempt;
 use crate::name::LockName;
-use crate::store::{RetryPolicy, Store, Timed, Write, all_of};
+use crate::requests::{Requests, RetryPolicy};
+use crate::store::{Timed, Write, all_of};
 use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{ItemPosition, LockItem};
@@ -45,7 +46,7 @@ pub(crate) enum Asked {
 /// The counter of a lock, as one caller uses it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counter<'a> {
-    pub(crate) store: &'a Store,
+    pub(crate) requests: &'a Requests,
     pub(crate) name: &'a LockName,
     pub(crate) policy: &'a RetryPolicy,
 }
@@ -67,7 +68,7 @@ impl Counter<'_> {
         attempt: &Attempt,
         wish: EnterTerms,
     ) -> Result<Timed<Write<LockItem>>, Failure> {
-        let store = self.store;
+        let store = &self.requests.store;
         let is_unseen = wish.stays_until.is_none();
         let entrance = Entrance {
             below: below(wish.most, attempt.tickets),
@@ -95,9 +96,9 @@ impl Counter<'_> {
     /// ticket is the one that this write draws.
     pub(crate) async fn share(&self, attempt: &Attempt, first: u64) -> Result<Asked, Failure> {
         let share = || async {
-            let me = attempt.entry(self.store, Ticket::default());
+            let me = attempt.entry(&self.requests.store, Ticket::default());
             let write = LockWrite::share(all_of(self.name), me, first);
-            attempt.note(self.store.write(self.name, &write).await)
+            attempt.note(self.requests.store.write(self.name, &write).await)
         };
         self.asked(attempt, share).await
     }
@@ -112,10 +113,15 @@ impl Counter<'_> {
             return Ok(Asked::InTheWay(Some(seen.clone())));
         };
         let enter = || async {
-            let me = attempt.entry(self.store, ticket);
+            let me = attempt.entry(&self.requests.store, ticket);
             let write = LockWrite::enter_over(all_of(self.name), me, seen);
-            let keeps = self.store.keeps(seen.expires_at);
-            attempt.note(self.store.write_keeping(self.name, write, keeps).await)
+            let keeps = self.requests.store.keeps(seen.expires_at);
+            attempt.note(
+                self.requests
+                    .store
+                    .write_keeping(self.name, write, keeps)
+                    .await,
+            )
         };
         self.asked(attempt, enter).await
     }
@@ -127,8 +133,8 @@ impl Counter<'_> {
         attempt: &Attempt,
         ask: impl FnMut() -> Fut,
     ) -> Result<Asked, Failure> {
-        let first_sent = self.store.now();
-        let answer = self.store.retry(self.policy, ask).await?;
+        let first_sent = self.requests.store.now();
+        let answer = self.requests.retry(self.policy, ask).await?;
         let Some(answer) = answer.map(Write::shown).transpose() else {
             return Ok(Asked::InTheWay(None));
         };
@@ -144,7 +150,7 @@ impl Counter<'_> {
     }
 
     fn taken(&self, first_sent: Moment, attempt: &Attempt) -> RenewalHistory {
-        let lease = self.store.config().lease;
+        let lease = self.requests.store.config().lease;
         RenewalHistory::taken(first_sent, lease).with_margin(attempt.margin())
     }
 
@@ -159,7 +165,7 @@ impl Counter<'_> {
         seen: Option<&LockItem>,
     ) -> Result<Option<Timed<LockItem>>, Failure> {
         let draw = || self.try_draw(tickets, most, seen);
-        let answer = self.store.retry(self.policy, draw).await?;
+        let answer = self.requests.retry(self.policy, draw).await?;
         let applied = answer.map(|write| match write {
             Write::Applied(item) => Some(item),
             Write::ConditionFailed(_) => None,
@@ -176,10 +182,10 @@ impl Counter<'_> {
         seen: Option<&LockItem>,
     ) -> Result<Timed<Write<LockItem>>, Failure> {
         let end = below(most, tickets);
-        let (began, stamp) = (self.store.now(), self.store.stamp());
+        let (began, stamp) = (self.requests.store.now(), self.requests.store.stamp());
         let draw = async |how| {
             let write = LockWrite::draw(all_of(self.name), tickets, end, how);
-            self.store.write(self.name, &write).await
+            self.requests.store.write(self.name, &write).await
         };
         let mut how = self.drawing(seen, stamp);
         let mut answer = draw(how).await?;
@@ -207,13 +213,13 @@ impl Counter<'_> {
             (Some(stamp), _) => Dating::By(stamp),
             (None, _) => Dating::None,
         };
-        let join_timeout = self.store.config().join_timeout;
+        let join_timeout = self.requests.store.config().join_timeout;
         let is_short = |item: &LockItem| item.join_timeout < Some(join_timeout);
         Drawing {
             dating,
             join_timeout,
             raises_join_timeout: seen.is_some_and(is_short),
-            keeps: seen.and_then(|item| self.store.keeps(item.expires_at)),
+            keeps: seen.and_then(|item| self.requests.store.keeps(item.expires_at)),
         }
     }
 }

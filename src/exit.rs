@@ -4,7 +4,8 @@ use crate::attempt::Attempt;
 use crate::name::LockName;
 use crate::place_writes;
 use crate::queue;
-use crate::store::{RetryPolicy, Store, Timed, Write, all_of};
+use crate::requests::{Requests, RetryPolicy};
+use crate::store::{Timed, Write, all_of};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{ItemHold, ItemPosition, LockItem, RowState, TicketRow};
 use fairlock_protocol::place::{Act, Found, Place};
@@ -13,7 +14,7 @@ use fairlock_protocol::write::{LockWrite, RowWrite};
 
 /// Carries out the steps of a place that leaves.
 pub(crate) struct Exit<'a> {
-    pub(crate) store: &'a Store,
+    pub(crate) requests: &'a Requests,
     pub(crate) name: &'a LockName,
     pub(crate) policy: &'a RetryPolicy,
     pub(crate) attempt: &'a Attempt,
@@ -31,14 +32,14 @@ impl Exit<'_> {
             act = match (act, self.ticket) {
                 (Act::VoidOwn, Some(ticket)) => {
                     let void = || self.void_own(ticket);
-                    self.store.retry(self.policy, void).await?;
+                    self.requests.retry(self.policy, void).await?;
                     place.voided()
                 }
                 (Act::Depart, Some(ticket)) => self.depart(place, ticket).await?,
                 (Act::Find, _) => {
                     if self.seen.is_none() {
-                        let read = || self.store.read_lock(self.name);
-                        self.seen = self.store.retry_read(self.policy, read).await?.value;
+                        let read = || self.requests.store.read_lock(self.name);
+                        self.seen = self.requests.retry_read(self.policy, read).await?.value;
                     }
                     place.stands(self.found(place))
                 }
@@ -51,15 +52,15 @@ impl Exit<'_> {
     /// Makes its own tickets void, whether their row came or not.
     async fn void_own(&self, ticket: Ticket) -> Result<Timed<Write<TicketRow>>, Failure> {
         let (nonce, tickets) = (self.attempt.nonce, self.attempt.tickets);
-        let void = RowWrite::void_own(nonce, tickets, self.store.row_expiry());
-        queue::write(self.store, self.name, ticket, &void).await
+        let void = RowWrite::void_own(nonce, tickets, self.requests.store.row_expiry());
+        queue::write(&self.requests.store, self.name, ticket, &void).await
     }
 
     /// Counts the departure. No poll can give the ticket a slot afterwards. If a poll did so before, the item that comes back shows it.
     async fn depart(&mut self, place: &mut Place, ticket: Ticket) -> Result<Act, Failure> {
         let leave = LockWrite::leave(all_of(self.name), ticket);
-        let depart = || self.store.write(self.name, &leave);
-        let answer = self.store.retry(self.policy, depart).await?.value;
+        let depart = || self.requests.store.write(self.name, &leave);
+        let answer = self.requests.retry(self.policy, depart).await?.value;
         let is_applied = answer.is_applied();
         self.seen = answer.shown();
         if !is_applied {
@@ -78,8 +79,8 @@ impl Exit<'_> {
             state: RowState::Void(None),
             expires_at: 0,
         };
-        let clean = || self.store.clean_row(self.name, &own);
-        let _ = self.store.retry(self.policy, clean).await;
+        let clean = || self.requests.store.clean_row(self.name, &own);
+        let _ = self.requests.retry(self.policy, clean).await;
     }
 
     async fn give_back(&mut self, place: &mut Place) -> Result<Act, Failure> {
@@ -90,14 +91,15 @@ impl Exit<'_> {
             None => return Ok(place.stands(Found::Nowhere)),
             Some((item, ItemPosition::Has(at, entry))) => {
                 let held = ItemHold::of(item, at, entry);
-                let release = || place_writes::release(self.store, self.name, self.attempt, held);
-                self.store.retry(self.policy, release).await?
+                let release =
+                    || place_writes::release(&self.requests.store, self.name, self.attempt, held);
+                self.requests.retry(self.policy, release).await?
             }
             Some((item, ItemPosition::Successor(index, own))) => {
                 let at = item.at_successor(index);
                 let give_up = LockWrite::give_up_slot(all_of(self.name), at, own);
-                let give_up = || self.store.write(self.name, &give_up);
-                self.store.retry(self.policy, give_up).await?
+                let give_up = || self.requests.store.write(self.name, &give_up);
+                self.requests.retry(self.policy, give_up).await?
             }
         };
         let is_applied = answer.value.is_applied();

@@ -7,7 +7,8 @@ use tokio_util::sync::CancellationToken;
 use crate::error::LossReason;
 use crate::hold::{self, Hold};
 use crate::place_writes;
-use crate::store::{RetryPolicy, Store, Timed, Write};
+use crate::requests::{Requests, RetryPolicy};
+use crate::store::{Store, Timed, Write};
 use crate::telemetry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{At, LockItem};
@@ -20,22 +21,23 @@ const IN_STEP: u32 = 20;
 /// does. `saw` gets every lock item that a renewal brings.
 ///
 /// Ends with the hold: every pass of the loop renews it, or comes nearer to its deadline.
-pub(crate) async fn keep(store: &Store, hold: &Hold, saw: impl Fn(&LockItem)) {
+pub(crate) async fn keep(requests: &Requests, hold: &Hold, saw: impl Fn(&LockItem)) {
     let stop = CancellationToken::new();
     let _stop_pauses = stop.clone().drop_guard();
     tokio::select! {
         biased;
         () = hold.wait_inactive() => {}
-        () = renew_in_time(store, hold, stop, saw) => {}
+        () = renew_in_time(requests, hold, stop, saw) => {}
     }
 }
 
 async fn renew_in_time(
-    store: &Store,
+    requests: &Requests,
     hold: &Hold,
     stop: CancellationToken,
     saw: impl Fn(&LockItem),
 ) {
+    let store = &requests.store;
     let heartbeat = store.config().heartbeat;
     loop {
         let (due, before) = (hold.renewal_due(store), hold.footing().at);
@@ -43,7 +45,7 @@ async fn renew_in_time(
         let answer = tokio::select! {
             biased;
             () = hold.wait_expiry() => return lose(hold, hold.expiry_reason()),
-            answer = renew_when_due(store, hold, due, &policy) => answer,
+            answer = renew_when_due(requests, hold, due, &policy) => answer,
         };
         match answer.map(|answer| settle(hold, answer, (due, heartbeat), before)) {
             Some(Ok(item)) => saw(&item),
@@ -55,15 +57,16 @@ async fn renew_in_time(
 
 /// Returns `None` if the renewal was refused for now: by a policy, for example, which may be corrected before the lease ends.
 async fn renew_when_due(
-    store: &Store,
+    requests: &Requests,
     hold: &Hold,
     due: Moment,
     policy: &RetryPolicy,
 ) -> Option<Timed<Write<LockItem>>> {
+    let store = &requests.store;
     let (clock, heartbeat) = (&store.config().clock, store.config().heartbeat);
     clock.sleep_until(due).await;
     // Boxed, so that the task of each hold does not reserve memory for it all the time.
-    match Box::pin(store.retry_renewal(policy, || renew_once(store, hold))).await {
+    match Box::pin(requests.retry_renewal(policy, || renew_once(store, hold))).await {
         Ok(answer) => Some(answer),
         Err(_) => {
             clock.sleep(heartbeat / 4).await;

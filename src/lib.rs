@@ -157,6 +157,7 @@ mod place_writes;
 mod queue;
 mod reclaim;
 mod removal;
+mod requests;
 mod reserved;
 mod run;
 mod runtime;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::attempt::Attempt;
 use crate::name::LockName;
-use crate::store::{RetryPolicy, Store, Timed, Write, all_of};
+use crate::requests::{Requests, RetryPolicy};
+use crate::store::{Store, Timed, Write, all_of, refused};
 use fairlock_protocol::entry::{Entry, ServerTime};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{At, Footing, ItemHold, LockItem, Written};
@@ -139,10 +140,23 @@ pub(crate) async fn release(
     attempt.note(store.write(name, &write).await)
 }
 
+/// Gives the first successors the permits that they wait for: they become sharers. The first of them is in the slot `first`.
+pub(crate) async fn admit(
+    store: &Store,
+    name: &LockName,
+    first: usize,
+    successors: &[Entry],
+) -> Answer {
+    let Some(write) = LockWrite::admit(all_of(name), first, successors) else {
+        return Err(refused("admit", "nobody was found to be admitted"));
+    };
+    store.write(name, &write).await
+}
+
 /// The writes of the owner of a hold, each tried again for as long as a policy says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HoldWriter<'a> {
-    pub(crate) store: &'a Store,
+    pub(crate) requests: &'a Requests,
     pub(crate) name: &'a LockName,
     pub(crate) policy: &'a RetryPolicy,
 }
@@ -164,13 +178,13 @@ impl HoldWriter<'_> {
         let mut seen = None;
         while act == Act::Release {
             let release = || async {
-                let answer = release(self.store, self.name, attempt, held).await;
+                let answer = release(&self.requests.store, self.name, attempt, held).await;
                 if answer.as_ref().is_err_and(Failure::is_ambiguous) {
                     unanswered.store(true, Ordering::Relaxed);
                 }
                 answer
             };
-            let answer = self.store.retry(self.policy, release).await?;
+            let answer = self.requests.retry(self.policy, release).await?;
             seen = match answer.value {
                 Write::Applied(item) => return Ok(Ended::HandedOff(item)),
                 Write::ConditionFailed(item) => item,
@@ -189,7 +203,7 @@ impl HoldWriter<'_> {
         let is_gone = still_held(seen.as_ref(), attempt, ticket).is_none()
             && !seen.as_ref().is_some_and(is_broken);
         let may_be_ours =
-            unanswered.load(Ordering::Relaxed) && !self.policy.is_over(self.store.now());
+            unanswered.load(Ordering::Relaxed) && !self.policy.is_over(self.requests.store.now());
         Ok(match is_gone && may_be_ours {
             true => Ended::ReleasedEarlier(seen),
             false => Ended::NotOurs(seen),
@@ -206,11 +220,11 @@ impl HoldWriter<'_> {
         place.downgrades();
         let downgrade = async |held| {
             let write = LockWrite::downgrade(all_of(self.name), attempt.nonce, held, keeps);
-            self.store.write(self.name, &write).await
+            self.requests.store.write(self.name, &write).await
         };
         // Each round but the last has seen that the hold stands elsewhere, as a sharer, or has fewer permits.
         let (item, still) = loop {
-            let answer = self.store.retry(self.policy, || downgrade(held)).await?;
+            let answer = self.requests.retry(self.policy, || downgrade(held)).await?;
             let item = answer.value.shown();
             let still = still_held(item.as_ref(), attempt, held.footing.ticket);
             match still.filter(|still| still.permits > keeps && !stands_as(still, &held)) {
@@ -240,8 +254,8 @@ impl HoldWriter<'_> {
         let place = (attempt.nonce, footing);
         let turn = (write, turns_left);
         let write = LockWrite::data(all_of(self.name), place, turn, bytes.map(Arc::from));
-        let put = || self.store.write(self.name, &write);
-        let answer = self.store.retry(self.policy, put).await?;
+        let put = || self.requests.store.write(self.name, &write);
+        let answer = self.requests.retry(self.policy, put).await?;
         let item = answer.value.shown();
         // A refusal may be due to this write itself, whose answer was lost, or to a later write of the same hold.
         let is_written = |item: &LockItem| item.written.is_some_and(|written| turn.0 <= written);

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::attempt::Attempt;
 use crate::name::LockName;
-use crate::store::{self, Item, RetryPolicy, Store, Timed, Write, text};
+use crate::requests::{Requests, RetryPolicy};
+use crate::store::{self, Item, Store, Timed, Write, text};
 use fairlock_protocol::codec;
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
@@ -41,18 +42,19 @@ pub(crate) enum JoinOutcome {
 
 /// Puts the row of a drawn ticket into the queue.
 pub(crate) async fn join(
-    store: &Store,
+    requests: &Requests,
     name: &LockName,
     policy: &RetryPolicy,
     attempt: &Attempt,
     ticket: Ticket,
 ) -> Result<JoinOutcome, Failure> {
+    let store = &requests.store;
     let first_sent = store.now();
     let join = || async {
         let row = RowWrite::join(attempt.entry(store, ticket), store.row_expiry());
         attempt.note(write(store, name, ticket, &row).await)
     };
-    let answer = store.retry(policy, join).await?;
+    let answer = requests.retry(policy, join).await?;
     let row = answer.value.shown().map(|row| row.state);
     Ok(match row {
         Some(RowState::Waiting(entry)) if entry.nonce == attempt.nonce => JoinOutcome::Waiting(

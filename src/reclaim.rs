@@ -3,8 +3,8 @@
 use crate::config::{ALL_SLOTS, SHARERS};
 use crate::name::LockName;
 use crate::removal;
+use crate::requests::{Requests, RetryPolicy};
 use crate::snapshot::{self, Snapshot, WATCHED};
-use crate::store::{RetryPolicy, Store};
 use crate::undated;
 use fairlock_protocol::doorway::Seen;
 use fairlock_protocol::entry::Entry;
@@ -26,7 +26,7 @@ const EVICTIONS: usize = SHARERS as usize + ALL_SLOTS;
 /// then counts as in the way. The next caller finds less of it, because settled tickets are passed and their rows deleted as they
 /// are met.
 pub(crate) struct Reclaim<'a> {
-    store: &'a Store,
+    requests: &'a Requests,
     name: &'a LockName,
     policy: &'a RetryPolicy,
     /// How many permits the claim asks for.
@@ -39,19 +39,19 @@ pub(crate) struct Reclaim<'a> {
 impl<'a> Reclaim<'a> {
     /// Starts from an item that has just been seen.
     pub(crate) fn of(
-        store: &'a Store,
+        requests: &'a Requests,
         name: &'a LockName,
         policy: &'a RetryPolicy,
         permits: u64,
         item: LockItem,
     ) -> Self {
         Reclaim {
-            store,
+            requests,
             name,
             policy,
             permits,
             snapshot: Snapshot::of(item),
-            judge: Judge::hears(store.newest_date()),
+            judge: Judge::hears(requests.store.newest_date()),
             budget: Budget {
                 steps: STEPS,
                 evictions: EVICTIONS,
@@ -80,7 +80,7 @@ impl<'a> Reclaim<'a> {
                 Act::ReadOn if self.snapshot.known == Known::Nothing => self.read().await?,
                 Act::ReadOn => {
                     let seen = self.snapshot.clone();
-                    let read = snapshot::read_on(seen, self.store, self.name, self.policy);
+                    let read = snapshot::read_on(seen, self.requests, self.name, self.policy);
                     read.await?.map(|answer| answer.value)
                 }
                 act => return Ok(act),
@@ -97,20 +97,21 @@ impl<'a> Reclaim<'a> {
 
     /// The verdict on what the claim sees. No participant counts as dead by the time of a single answer.
     async fn refusal(&mut self) -> Result<ClearingStep, Failure> {
-        while self.store.has_time_left(self.policy) {
+        while self.requests.has_time_left(self.policy) {
             let (snapshot, time) = (&self.snapshot, self.judge.time());
-            let judge = |entry: &Entry| snapshot::by_server_clock(self.store, entry, time);
+            let judge =
+                |entry: &Entry| snapshot::by_server_clock(&self.requests.store, entry, time);
             let digest = snapshot.digest(|_, entry| judge(entry));
-            let is_over = snapshot::gaps_are_over(self.store, &snapshot.item, time);
+            let is_over = snapshot::gaps_are_over(&self.requests.store, &snapshot.item, time);
             let is_left = snapshot.item.has_left(self.permits);
             let expired = |_| is_over.then_some(snapshot.item.last);
             let refusal = step::next_refusal(&digest, is_left, expired);
             let lacks = || {
-                self.store.lacks_a_witness()
+                self.requests.store.lacks_a_witness()
                     && undated::lacks_a_date(&snapshot.item, &snapshot.rows)
             };
             if self.judge.polls_again(&refusal, lacks) {
-                let read = snapshot::read(self.store, self.name, WATCHED, self.policy);
+                let read = snapshot::read(self.requests, self.name, WATCHED, self.policy);
                 let Some(answer) = read.await? else {
                     return Ok(ClearingStep::Free);
                 };
@@ -125,8 +126,8 @@ impl<'a> Reclaim<'a> {
                     false => ClearingStep::Taken,
                 });
             }
-            if refusal == ClearingStep::Taken && self.store.has_time_left(self.policy) {
-                date(self.store, self.name, &self.snapshot).await;
+            if refusal == ClearingStep::Taken && self.requests.has_time_left(self.policy) {
+                date(self.requests, self.name, &self.snapshot).await;
             }
             return Ok(refusal);
         }
@@ -134,26 +135,27 @@ impl<'a> Reclaim<'a> {
     }
 
     async fn read(&self) -> Result<Option<Snapshot>, Failure> {
-        let snapshot = snapshot::read(self.store, self.name, WATCHED, self.policy).await?;
+        let snapshot = snapshot::read(self.requests, self.name, WATCHED, self.policy).await?;
         Ok(snapshot.map(|answer| answer.value))
     }
 
     /// Carries out a removal, and returns what is seen after it. Settled rows are deleted at once, because they would have to be read again.
     /// What a removal of rows has changed is read if there is time to act on it.
     async fn remove(&self, removal: &Removal) -> Result<Option<Snapshot>, Failure> {
-        let (store, name, policy, seen) = (self.store, self.name, self.policy, &self.snapshot);
-        let removed = removal::carry_out(store, name, policy, seen, removal).await?;
+        let (requests, name, policy, seen) =
+            (self.requests, self.name, self.policy, &self.snapshot);
+        let removed = removal::carry_out(requests, name, policy, seen, removal).await?;
         if let Some(answer) = removed.shown {
             return Ok(answer.value.map(Snapshot::of));
         }
         if let Removal::Settle(upto) = removal
             && removed.is_applied
-            && store.has_time_left(policy)
+            && requests.has_time_left(policy)
         {
             let settled: Vec<_> = seen.settled_rows(*upto).map(|row| row.ticket).collect();
-            clean(store, name, policy, &settled).await;
+            clean(requests, name, policy, &settled).await;
         }
-        match store.has_time_left(policy) {
+        match requests.has_time_left(policy) {
             true => self.read().await,
             false => Ok(Some(seen.clone())),
         }
@@ -183,22 +185,24 @@ impl Budget {
 /// Stamps what has no date. A process that enters before any answer told it the time leaves no date before its first renewal. If
 /// it dies before that, callers that do not wait could never tell. So a caller that meets the entry stamps it, by one write at
 /// most. The same goes for anything else without a date. A failure is left to the next caller.
-pub(crate) async fn date(store: &Store, name: &LockName, snapshot: &Snapshot) {
-    if let Err(failure) = undated::stamp(store, name, &snapshot.item, &snapshot.rows).await {
-        store.note_throttling(&failure);
+pub(crate) async fn date(requests: &Requests, name: &LockName, snapshot: &Snapshot) {
+    if let Err(failure) =
+        undated::stamp(&requests.store, name, &snapshot.item, &snapshot.rows).await
+    {
+        requests.note_throttling(&failure);
         tracing::debug!(lock = %name, %failure, "left what has no date to the next who comes");
     }
 }
 
 /// Deletes settled rows. A failure is left to the next client that cleans.
 pub(crate) async fn clean(
-    store: &Store,
+    requests: &Requests,
     name: &LockName,
     policy: &RetryPolicy,
     settled: &[Ticket],
 ) {
-    let delete = || store.delete_rows(name, settled);
-    if let Err(failure) = store.retry(policy, delete).await {
+    let delete = || requests.store.delete_rows(name, settled);
+    if let Err(failure) = requests.retry(policy, delete).await {
         tracing::debug!(lock = %name, %failure, "left settled rows to the next who cleans");
     }
 }

@@ -4,14 +4,15 @@ use futures::future::join_all;
 
 use crate::name::LockName;
 use crate::queue;
+use crate::requests::{Requests, RetryPolicy};
 use crate::snapshot::Snapshot;
-use crate::store::{RetryPolicy, Store, Timed, Write};
+use crate::store::{Store, Timed, Write, all_of};
 use crate::telemetry::{self, EvictedPlace};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::step::{Removal, Unsettled};
-use fairlock_protocol::write::RowWrite;
+use fairlock_protocol::write::{LockWrite, RowWrite};
 
 /// What a removal did.
 #[derive(Debug, Default)]
@@ -28,41 +29,47 @@ pub(crate) struct Removed {
 
 /// Removes what a snapshot shows to have ended. Nothing happens if the snapshot does not show it.
 pub(crate) async fn carry_out(
-    store: &Store,
+    requests: &Requests,
     name: &LockName,
     policy: &RetryPolicy,
     seen: &Snapshot,
     removal: &Removal,
 ) -> Result<Removed, Failure> {
-    let item = &seen.item;
+    let (store, item) = (&requests.store, &seen.item);
     let (place, dead, answer) = match removal {
         Removal::Evict(has) => {
             let Some((dead, held)) = item.who(*has) else {
                 return Ok(Removed::default());
             };
-            let evict = || store.evict(name, dead, held);
-            let answer = store.retry(policy, evict).await?;
+            let evict = || async {
+                let write = LockWrite::evict(all_of(name), dead, held, store.stamp());
+                store.write(name, &write).await
+            };
+            let answer = requests.retry(policy, evict).await?;
             (EvictedPlace::Holder, dead, answer)
         }
         Removal::EvictSuccessor(index) => {
             let Some(dead) = item.successors().get(*index) else {
                 return Ok(Removed::default());
             };
-            let evict = || store.evict_successor(name, item.at_successor(*index), dead);
-            let answer = store.retry(policy, evict).await?;
+            let at = item.at_successor(*index);
+            let evict = LockWrite::evict_successor(all_of(name), at, dead);
+            let evict = || store.write(name, &evict);
+            let answer = requests.retry(policy, evict).await?;
             (EvictedPlace::Successor, dead, answer)
         }
-        Removal::Void(over) => return void(store, name, policy, seen, over).await,
+        Removal::Void(over) => return void(requests, name, policy, seen, over).await,
         Removal::Settle(upto) => {
-            let settle = || store.settle(name, item, *upto);
-            let is_applied = store.retry(policy, settle).await?.value.is_applied();
+            let settle = LockWrite::settle(all_of(name), item, *upto);
+            let settle = || store.write(name, &settle);
+            let is_applied = requests.retry(policy, settle).await?.value.is_applied();
             return Ok(Removed {
                 is_applied,
                 ..Removed::default()
             });
         }
     };
-    let entries = took(store, name, place, dead, &answer.value);
+    let entries = took(&requests.store, name, place, dead, &answer.value);
     Ok(Removed {
         is_applied: entries > 0,
         entries,
@@ -73,12 +80,13 @@ pub(crate) async fn carry_out(
 
 /// Makes tickets void, by writes that are all sent at once.
 async fn void(
-    store: &Store,
+    requests: &Requests,
     name: &LockName,
     policy: &RetryPolicy,
     seen: &Snapshot,
     over: &[Unsettled],
 ) -> Result<Removed, Failure> {
+    let store = &requests.store;
     let each = over.iter().map(|one| async move {
         match *one {
             Unsettled::Gap(first, last) => {
@@ -87,7 +95,7 @@ async fn void(
                     let gap = queue::void_gap(store, last, tickets);
                     queue::write(store, name, last, &gap).await
                 };
-                if !store.retry(policy, void).await?.value.is_applied() {
+                if !requests.retry(policy, void).await?.value.is_applied() {
                     return Ok((0, 0));
                 }
                 telemetry::closed_gap(store.config(), name, last, tickets);
@@ -99,8 +107,14 @@ async fn void(
                 };
                 let void = RowWrite::void_dead(dead);
                 let void = || queue::write(store, name, ticket, &void);
-                let answer = store.retry(policy, void).await?;
-                let entries = took(store, name, EvictedPlace::Waiter, dead, &answer.value);
+                let answer = requests.retry(policy, void).await?;
+                let entries = took(
+                    &requests.store,
+                    name,
+                    EvictedPlace::Waiter,
+                    dead,
+                    &answer.value,
+                );
                 Ok((entries, 0))
             }
         }

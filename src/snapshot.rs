@@ -2,7 +2,8 @@
 
 use crate::name::LockName;
 use crate::queue::{self, Cursor, Page};
-use crate::store::{RetryPolicy, Store, Timed};
+use crate::requests::{Requests, RetryPolicy};
+use crate::store::{Store, Timed};
 use fairlock_protocol::entry::{Entry, ServerTime};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
@@ -19,13 +20,14 @@ pub(crate) type Snapshot = snapshot::Snapshot<Cursor>;
 
 /// Reads the lock item and the first rows behind it, `rows` of them or a few more. Returns `None` if there is no lock item.
 pub(crate) async fn read(
-    store: &Store,
+    requests: &Requests,
     name: &LockName,
     rows: usize,
     policy: &RetryPolicy,
 ) -> Result<Option<Timed<Snapshot>>, Failure> {
+    let store = &requests.store;
     let limit = 1 + store.config().filled_slots + SPARE_ROWS + rows.min(WATCHED);
-    let answer = store
+    let answer = requests
         .retry_read(policy, || queue::read(store, name, None, limit))
         .await?;
     let snapshot = answer
@@ -37,13 +39,14 @@ pub(crate) async fn read(
 /// no lock item any more.
 pub(crate) async fn read_on(
     mut snapshot: Snapshot,
-    store: &Store,
+    requests: &Requests,
     name: &LockName,
     policy: &RetryPolicy,
 ) -> Result<Option<Timed<Snapshot>>, Failure> {
     let Some(cursor) = snapshot.next.take() else {
-        return read(store, name, 0, policy).await;
+        return read(requests, name, 0, policy).await;
     };
+    let store = &requests.store;
     let watermark = snapshot.item.watermark;
     let is_in_settled_rows = snapshot
         .rows
@@ -55,7 +58,7 @@ pub(crate) async fn read_on(
     };
     let limit = store.config().filled_slots + SPARE_ROWS;
     let read = || queue::read(store, name, Some(cursor.clone()), limit);
-    let answer = store.retry_read(policy, read).await?;
+    let answer = requests.retry_read(policy, read).await?;
     Ok(Some(answer.map(|page| snapshot.with(page.rows, page.next))))
 }
 

@@ -7,13 +7,14 @@ use super::Acquisition;
 use super::queued::Queued;
 use crate::attempt::Attempt;
 use crate::client_state::{Departure, DoorwayTurn, Refused};
-use crate::counter::{Asked, EnterTerms, Taken};
+use crate::counter::{Asked, Counter, EnterTerms, Taken};
 use crate::hold::Hold;
 use crate::queue::{self, JoinOutcome};
 use crate::reclaim::Reclaim;
+use crate::requests::{Requests, RetryPolicy};
 use crate::snapshot::Snapshot;
 use crate::state;
-use crate::store::{RetryPolicy, Store, Timed};
+use crate::store::Timed;
 use fairlock_protocol::doorway::Seen;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
@@ -163,12 +164,8 @@ impl<'a> Driver<'a> {
         self.acquisition.ensure_wanted()?;
         let policy = self.acquisition.policy_at_the_door();
         let read = || self.acquisition.store().read_lock(&self.acquisition.name);
-        self.seen = self
-            .acquisition
-            .store()
-            .retry_read(&policy, read)
-            .await?
-            .value;
+        let read = self.acquisition.requests.retry_read(&policy, read);
+        self.seen = read.await?.value;
         self.seen
             .iter()
             .for_each(|item| self.acquisition.saw(item, None));
@@ -185,7 +182,7 @@ impl<'a> Driver<'a> {
         };
         let (acquisition, policy) = (self.acquisition, self.acquisition.policy_at_the_door());
         let mut way = Reclaim::of(
-            acquisition.store(),
+            &acquisition.requests,
             &acquisition.name,
             &policy,
             acquisition.claim.permits,
@@ -337,7 +334,7 @@ impl<'a> Driver<'a> {
 
     fn may_give_way(&self, attempt: &Attempt) -> bool {
         let (acquisition, policy) = (self.acquisition, self.policy_to_ask());
-        let has_time_left = acquisition.store().has_time_left(&policy);
+        let has_time_left = acquisition.requests.has_time_left(&policy);
         acquisition.claim.waits && !attempt.is_in_doubt() && has_time_left
     }
 
@@ -356,18 +353,21 @@ impl<'a> Driver<'a> {
         let Some(most) = self.acquisition.most_drawn(seen.as_ref()) else {
             return Ok(self.place.drew(false));
         };
-        let (store, attempt) = (self.store(), self.acquisition.attempt());
+        let (requests, attempt) = (self.requests(), self.acquisition.attempt());
         let policy = self.acquisition.batch.policy_to_draw();
         let policy = self.acquisition.policy_to_write(policy);
-        let counter = self.acquisition.counter(&policy);
+        let counter = Counter {
+            requests: &requests,
+            ..self.acquisition.counter(&policy)
+        };
         let drawn = counter.draw(attempt.tickets, most, seen.as_ref()).await;
         let drawn = match drawn {
             Ok(drawn) => drawn,
-            Err(failure) if failure.is_busy() && store.has_time_left(&policy) => {
+            Err(failure) if failure.is_busy() && requests.has_time_left(&policy) => {
                 self.acquisition.gives_way().await;
                 return Ok(Act::Read);
             }
-            Err(failure) if failure.is_transient() && store.has_time_left(&policy) => None,
+            Err(failure) if failure.is_transient() && requests.has_time_left(&policy) => None,
             Err(failure) => return Err(failure.into()),
         };
         let act = self.place.drew(drawn.is_some());
@@ -390,7 +390,7 @@ impl<'a> Driver<'a> {
         let join_pause = config.heartbeat.min(config.join_timeout / 4);
         let until = acquisition.store().now() + config.join_timeout / 2;
         let joined = queue::join(
-            &self.store(),
+            &self.requests(),
             &acquisition.name,
             &acquisition.policy().giving_way(join_pause, until),
             attempt,
@@ -425,10 +425,10 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn store(&self) -> Store {
+    fn requests(&self) -> Requests {
         match self.timeout_factor {
-            1 => self.acquisition.store().clone(),
-            factor => self.acquisition.store().with_more_time(factor),
+            1 => self.acquisition.requests.clone(),
+            factor => self.acquisition.requests.with_more_time(factor),
         }
     }
 

@@ -125,7 +125,7 @@ impl Acquisition {
         let store = self.store();
         let lease = self.claim.bounds.lease(store.config().lease);
         let renew = || place_writes::renew(store, &self.name, attempt, (footing, lease));
-        match store.retry_renewal(&policy, renew).await {
+        match self.requests.retry_renewal(&policy, renew).await {
             Ok(Timed {
                 value: Write::Applied(item),
                 sent,
@@ -139,7 +139,7 @@ impl Acquisition {
                 let ticket = footing.ticket;
                 tracing::warn!(lock = %self.name, %ticket, %failure, "could not renew the hold that it was granted");
                 self.leaves(Departure::unseen(Place::holding(), attempt.again()));
-                let goes_on = self.claim.waits && store.has_time_left(&self.policy());
+                let goes_on = self.claim.waits && self.requests.has_time_left(&self.policy());
                 match failure.is_transient() && goes_on {
                     true => Ok(Renewed::Not(LossReason::Unreachable {
                         cause: failure.to_string(),

@@ -23,9 +23,10 @@ use crate::counter::Counter;
 use crate::error::LossReason;
 use crate::hold::Hold;
 use crate::name::LockName;
+use crate::requests::{Requests, RetryPolicy};
 use crate::runtime::background::{Listed, Open};
 use crate::state;
-use crate::store::{RetryPolicy, Store};
+use crate::store::Store;
 use fairlock_protocol::doorway::{Seen, Sight};
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
@@ -58,7 +59,7 @@ struct Acquisition {
     /// The task's job in the list of background work.
     listed: Listed,
     /// The client's store. For a claim that waits, it notifies the callers whether DynamoDB answers.
-    store: Store,
+    requests: Requests,
     name: LockName,
     batch: Arc<Batch>,
     started: Moment,
@@ -95,17 +96,17 @@ impl Acquisition {
         claim: Claim,
         listed: Listed,
     ) -> Self {
-        let store = match claim.waits {
+        let requests = match claim.waits {
             true => inner
-                .store
+                .requests
                 .telling(name, outage::reach(inner, name, &batch)),
-            false => inner.store.clone(),
+            false => inner.requests.clone(),
         };
-        let started = store.now();
+        let started = requests.store.now();
         Acquisition {
             inner: Arc::clone(inner),
             listed,
-            store,
+            requests,
             name: name.clone(),
             batch,
             started,
@@ -191,7 +192,7 @@ impl Acquisition {
         if !self.claim.waits {
             until = until.min(self.started + self.inner.no_wait_lasts());
         }
-        if let Some(outage) = self.store().outage_ends() {
+        if let Some(outage) = self.requests.outage_ends() {
             until = until.min(outage + config.request_timeout);
         }
         tokio::select! {
@@ -209,13 +210,13 @@ impl Acquisition {
         let until = clock.now() + span;
         loop {
             let due = self.long_wait().due().min(until);
-            let due = self.store().reach().due().map_or(due, |it| it.min(due));
+            let due = self.requests.reach().due().map_or(due, |it| it.min(due));
             tokio::select! {
                 biased;
                 () = self.batch.stop.cancelled() => return,
                 () = clock.sleep_until(due) => {}
             }
-            self.store().reach().review(clock.now());
+            self.requests.reach().review(clock.now());
             let waited = self.long_wait().take_due(clock.now());
             if let Some(waited) = waited {
                 self.batch.log(&self.name, waited);
@@ -256,12 +257,12 @@ impl Acquisition {
     }
 
     fn store(&self) -> &Store {
-        &self.store
+        &self.requests.store
     }
 
     fn counter<'a>(&'a self, policy: &'a RetryPolicy) -> Counter<'a> {
         Counter {
-            store: self.store(),
+            requests: &self.requests,
             name: &self.name,
             policy,
         }
@@ -325,7 +326,7 @@ impl Acquisition {
 
     /// Gives way to other requests while DynamoDB is too busy.
     async fn gives_way(&self) {
-        let span = self.store().pause_when_busy(self.longest_pause());
+        let span = self.requests.pause_when_busy(self.longest_pause());
         self.pause(span).await;
     }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::client_state::{Batch, ClientInner, Trouble};
 use crate::name::LockName;
+use crate::requests::{News, Reach};
 use crate::state::OutageKind;
-use crate::store::{News, Reach};
 use fairlock_protocol::failure::Failure;
 
 /// Builds the listener that notifies a batch, and the callers behind it at the doorway.

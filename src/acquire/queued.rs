@@ -34,9 +34,9 @@ impl Acquisition {
             beats,
             answer,
         } = taken;
-        let (store, pace) = (self.store().clone(), self.inner.pace(&self.name));
+        let (requests, pace) = (self.requests.clone(), self.inner.pace(&self.name));
         let name = self.name.clone();
-        let mut waiter = Waiter::new(store, name, attempt, ticket, beats, answer, pace);
+        let mut waiter = Waiter::new(requests, name, attempt, ticket, beats, answer, pace);
         waiter.row = row;
         let config = self.store().config();
         telemetry::joined(config, &self.name, ticket, waiter.position());
@@ -198,7 +198,7 @@ impl Queued {
         self.membership.leaves();
         let policy = to.policy();
         let mut exit = Exit {
-            store: to.store(),
+            requests: &to.requests,
             name: &to.name,
             policy: &policy,
             attempt: &self.waiter.attempt,

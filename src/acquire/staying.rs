@@ -122,7 +122,7 @@ impl Acquisition {
         // The loop repeats only when a refusal shows that the hold moved from the first slot to the sharers, which happens once.
         loop {
             let before = hold.footing().at;
-            let answer = match self.inner.store.retry_renewal(&policy, &write).await {
+            let answer = match self.inner.requests.retry_renewal(&policy, &write).await {
                 Ok(answer) => answer,
                 Err(failure) => return Err(Err(failure)),
             };

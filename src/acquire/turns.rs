@@ -61,7 +61,7 @@ impl Acquisition {
     pub(super) async fn turns(&mut self, mut hold: Arc<Hold>) -> Done {
         let mut before: Option<GiveBack> = None;
         // Callers need no reports of an outage any more, so the client's plain store is enough.
-        self.store = self.inner.store.clone();
+        self.requests = self.inner.requests.clone();
         loop {
             self.hold = Some(Arc::clone(&hold));
             let (given_back, offer) = self.offer_to_batch(&hold);
@@ -165,7 +165,7 @@ impl Acquisition {
     async fn renew_until_ended(&self, hold: &Hold, offer: Offer<Holding>) {
         let inner = &self.inner;
         let saw = |item: &LockItem| inner.saw(&hold.name, item);
-        let mut renewing = pin!(heartbeat::keep(&inner.store, hold, saw));
+        let mut renewing = pin!(heartbeat::keep(&inner.requests, hold, saw));
         let untaken = tokio::select! {
             biased;
             () = &mut renewing => return,

@@ -8,7 +8,8 @@ use crate::hold::Hold;
 use crate::hold_bounds::HoldBounds;
 use crate::name::LockName;
 use crate::place_writes;
-use crate::store::{RetryPolicy, Write, all_of};
+use crate::requests::RetryPolicy;
+use crate::store::{Write, all_of};
 use fairlock_protocol::entry::Attributes;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
@@ -106,7 +107,11 @@ impl ClientInner {
         }
         let renew =
             || place_writes::renew(store, &hold.name, &hold.attempt, (hold.footing(), lease));
-        let Ok(answer) = store.retry_renewal(&self.policy_to_hold(hold), renew).await else {
+        let Ok(answer) = self
+            .requests
+            .retry_renewal(&self.policy_to_hold(hold), renew)
+            .await
+        else {
             return false;
         };
         match &answer.value {
@@ -135,7 +140,7 @@ impl ClientInner {
         let (name, nonce) = (&hold.name, hold.attempt.nonce);
         let pass_on = LockWrite::pass_on(all_of(name), nonce, hold.footing().ticket, left);
         let pass_on = || self.store.write(name, &pass_on);
-        let answer = self.store.retry_renewal(policy, pass_on).await?;
+        let answer = self.requests.retry_renewal(policy, pass_on).await?;
         let shown = answer.value.shown();
         let is_ended = shown.as_ref().is_some_and(|item| {
             let holder = item.holder().filter(|_| hold.saw(item));

@@ -15,8 +15,8 @@ use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::place_writes;
 use crate::reclaim;
+use crate::requests::RetryPolicy;
 use crate::runtime::background::Task;
-use crate::store::RetryPolicy;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{Footing, LockItem};
 use fairlock_protocol::place::{Act, Place};
@@ -132,7 +132,7 @@ impl ClientInner {
             seen,
         } = departure;
         let mut exit = Exit {
-            store: &self.store,
+            requests: &self.requests,
             name,
             policy: &self.policy_to_leave(),
             attempt: &attempt,
@@ -154,7 +154,7 @@ impl ClientInner {
         let (inner, name) = (Arc::clone(self), name.clone());
         self.spawn(&name.clone(), None, Task::Clean, async move {
             let policy = inner.policy_of_few(CancellationToken::new());
-            reclaim::clean(&inner.store, &name, &policy, &settled).await;
+            reclaim::clean(&inner.requests, &name, &policy, &settled).await;
         });
     }
 
@@ -172,7 +172,7 @@ impl ClientInner {
     ) -> Result<(), Failure> {
         let policy = self.policy_of_few(self.closed.clone());
         let read = || self.store.read_lock(name);
-        let Some(item) = self.store.retry(&policy, read).await?.value else {
+        let Some(item) = self.requests.retry(&policy, read).await?.value else {
             return Ok(());
         };
         // No such ticket was drawn, unless the item was deleted and its state is gone.
@@ -192,7 +192,7 @@ impl ClientInner {
         let mut place = Place::of_another();
         let act = place.leaves(ticket <= item.watermark);
         let mut exit = Exit {
-            store: &self.store,
+            requests: &self.requests,
             name: &name,
             policy: &policy,
             attempt: &attempt,
@@ -225,7 +225,7 @@ impl ClientInner {
                 let left = owed.saturating_sub(self.store.now().since(began));
                 place_writes::keep_on(&self.store, name, &attempt, (footing, left))
             };
-            let Some(shown) = self.store.retry(policy, keep).await?.value.shown() else {
+            let Some(shown) = self.requests.retry(policy, keep).await?.value.shown() else {
                 return Ok(());
             };
             let hold = shown.hold_of(place.nonce, place.ticket);

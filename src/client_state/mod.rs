@@ -30,9 +30,10 @@ use crate::hold::Hold;
 use crate::name::LockName;
 use crate::notify::Notifications;
 use crate::offer::{Offer, Unused};
-use crate::place_writes::{Ended, HoldWriter};
+use crate::place_writes::{self, Ended, HoldWriter};
+use crate::requests::{Requests, RetryPolicy};
 use crate::runtime::background::{Background, Job, Listed, Open, Task};
-use crate::store::{RetryPolicy, Store};
+use crate::store::Store;
 use crate::telemetry::ReleaseOutcome;
 use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::failure::{Failure, cause};
@@ -63,6 +64,8 @@ pub(crate) const STANDSTILL: Duration = Duration::from_millis(20);
 /// What all locks of a client share.
 pub(crate) struct ClientInner {
     pub(crate) store: Store,
+    /// Its requests, sent again while that may help.
+    pub(crate) requests: Requests,
     pub(crate) background: Arc<Background>,
     /// Cancelled by `shutdown`. Then everything that waits stops waiting.
     pub(crate) closed: CancellationToken,
@@ -82,6 +85,7 @@ impl ClientInner {
         notifications: Option<Notifications>,
     ) -> Self {
         ClientInner {
+            requests: Requests::new(store.clone()),
             store,
             notifications: notifications.map(Arc::new),
             go,
@@ -379,7 +383,7 @@ impl ClientInner {
         policy: &'a RetryPolicy,
     ) -> HoldWriter<'a> {
         HoldWriter {
-            store: &self.store,
+            requests: &self.requests,
             name,
             policy,
         }
@@ -397,8 +401,8 @@ impl ClientInner {
         let (inner, name) = (Arc::clone(self), name.clone());
         self.spawn(&name.clone(), None, Task::Admit, async move {
             let policy = inner.policy_of_few(CancellationToken::new());
-            let admit = || inner.store.admit(&name, first, &admitted);
-            match inner.store.retry(&policy, admit).await {
+            let admit = || place_writes::admit(&inner.store, &name, first, &admitted);
+            match inner.requests.retry(&policy, admit).await {
                 Ok(answer) => {
                     if answer.value.is_applied()
                         && let Some(notifications) = &inner.notifications

@@ -1,8 +1,8 @@
 //! An outage: DynamoDB does not serve a waiting call.
 
 use super::ClientInner;
+use crate::requests::ToldOutage;
 use crate::state::{Outage, system_time};
-use crate::store::ToldOutage;
 use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::moment::Moment;

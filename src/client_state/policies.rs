@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Batch, Claim, ClientInner};
 use crate::hold::Hold;
-use crate::store::{Limit, RetryPolicy};
+use crate::requests::{Limit, RetryPolicy};
 use fairlock_protocol::moment::Moment;
 
 /// Attempts at a request on which no place depends.

@@ -160,7 +160,7 @@ impl LeaseLock {
     ) -> Result<(Option<Own>, Option<LockItem>), Failure> {
         let policy = self.inner().policy_of_few(self.inner().closed.clone());
         let counter = Counter {
-            store: &self.inner().store,
+            requests: &self.inner().requests,
             name: self.name(),
             policy: &policy,
         };
@@ -183,7 +183,8 @@ impl LeaseLock {
                 (Act::Enter, _) => counter.enter(&attempt, wish).await?,
                 (Act::EnterOver, Some(item)) => counter.enter_over(&attempt, &item).await?,
                 (Act::Clear, Some(item)) => {
-                    let mut way = Reclaim::of(counter.store, self.name(), &policy, permits, item);
+                    let mut way =
+                        Reclaim::of(counter.requests, self.name(), &policy, permits, item);
                     act = way.run(&mut place, |_, item| self.sight(item)).await?;
                     seen = Some(way.snapshot.item);
                     continue;

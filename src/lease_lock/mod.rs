@@ -444,7 +444,7 @@ impl LeaseLock {
         loop {
             let past = self.know_the_past("extend a lease").await?;
             let extend = || place_writes::extend(&inner.store, name, (at, &seen), (by, past));
-            let extended = inner.store.retry(&policy, extend);
+            let extended = inner.requests.retry(&policy, extend);
             let answer = Box::pin(inner.for_caller(extended)).await?.value;
             let is_done = answer.is_applied();
             let expires = Lease::of(name, &seen).map(|lease| lease.expires);
@@ -511,7 +511,7 @@ impl LeaseLock {
         let inner = self.inner();
         let policy = inner.policy_of_a_lease(&inner.closed);
         let read = || inner.store.read_lock(self.name());
-        let read = inner.store.retry(&policy, read);
+        let read = inner.requests.retry(&policy, read);
         Ok(Box::pin(inner.for_caller(read)).await?.value)
     }
 

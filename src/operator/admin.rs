@@ -94,7 +94,7 @@ impl LockClient {
         extend: impl Fn(CreateTableFluentBuilder) -> CreateTableFluentBuilder + Send + Sync,
     ) -> Result<(), Error> {
         let stop = self.inner.closed.clone();
-        let created = table::create(&self.inner.store, &extend, stop);
+        let created = table::create(&self.inner.requests, &extend, stop);
         self.inner.for_caller(created).await
     }
 
@@ -140,7 +140,7 @@ impl LockClient {
     /// ```
     pub async fn check_table(&self) -> Result<TableReport, Error> {
         let policy = self.inner.policy_of_few(self.inner.closed.clone());
-        let report = table::check(&self.inner.store, &policy);
+        let report = table::check(&self.inner.requests, &policy);
         self.inner.for_caller(report).await
     }
 

@@ -93,20 +93,20 @@ impl LockClient {
 impl ClientInner {
     async fn delete_idle(self: &Arc<Self>, name: &LockName) -> Result<DeleteOutcome, Failure> {
         let policy = self.policy_of_few(self.closed.clone());
-        let was_there = self.store.retry(&policy, || self.store.read_lock(name));
+        let was_there = self.requests.retry(&policy, || self.store.read_lock(name));
         let was_there = was_there.await?.value.is_some();
         let mut memory = SweepMemory::default();
         let swept = self.sweep(name, &policy, &mut memory, ToRemove::EveryIdle);
         if swept.await?.locks > 0 {
             return Ok(DeleteOutcome::Deleted);
         }
-        let left = self.store.retry(&policy, || self.store.read_lock(name));
+        let left = self.requests.retry(&policy, || self.store.read_lock(name));
         Ok(match left.await?.value {
             None if was_there => DeleteOutcome::Deleted,
             None => DeleteOutcome::NotThere,
             Some(item) if item.is_idle() => DeleteOutcome::TooNew,
             Some(_) => DeleteOutcome::InUse {
-                state: Box::new(state_reader::lock(&self.store, name, &policy).await?),
+                state: Box::new(state_reader::lock(&self.requests, name, &policy).await?),
             },
         })
     }

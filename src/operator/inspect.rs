@@ -56,7 +56,7 @@ impl FairLock {
     pub async fn inspect(&self) -> Result<LockState, Error> {
         let policy = self.inner.policy_of_few(self.inner.closed.clone());
         let name = self.name.as_found();
-        let read = state_reader::lock(&self.inner.store, &name, &policy);
+        let read = state_reader::lock(&self.inner.requests, &name, &policy);
         let mean_turn = self.inner.pace(&self.name).mean();
         let state = self.inner.for_caller(read).await?;
         Ok(LockState { mean_turn, ..state })
@@ -135,7 +135,7 @@ impl Listing {
 
     async fn read_on(&mut self) -> Result<(), Error> {
         let policy = self.inner.policy_of_few(self.inner.closed.clone());
-        let read = state_reader::page(&self.inner.store, &policy, self.from.take());
+        let read = state_reader::page(&self.inner.requests, &policy, self.from.take());
         let (found, from) = self.inner.for_caller(read).await?;
         self.is_over = from.is_none();
         self.from = from;

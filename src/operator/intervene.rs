@@ -9,8 +9,9 @@ use crate::error::{Error, Holder, Invalid};
 use crate::hold;
 use crate::name::LockName;
 use crate::queue;
+use crate::requests::RetryPolicy;
 use crate::state::{Participant, Stage};
-use crate::store::{RetryPolicy, all_of};
+use crate::store::all_of;
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{ItemHold, ItemPosition, LockItem, Notice, RowState};
@@ -203,7 +204,7 @@ impl ClientInner {
         tracing::warn!(lock = %name, %ticket, %owner, reason, "breaks a place");
         let policy = self.policy_of_few(self.closed.clone());
         let read = || self.store.read_lock(name);
-        let Some(item) = self.store.retry(&policy, read).await?.value else {
+        let Some(item) = self.requests.retry(&policy, read).await?.value else {
             return Ok(BreakOutcome::Gone);
         };
         let name = &name.with_permits(item.permits);
@@ -231,7 +232,7 @@ impl ClientInner {
             let write = write.breaking(Arc::clone(&notice));
             self.store.write(name, &write).await
         };
-        let answer = self.store.retry(&policy, write).await?.value;
+        let answer = self.requests.retry(&policy, write).await?.value;
         let (is_applied, after) = (answer.is_applied(), answer.shown());
         match after {
             Some(after) if !stands_on(&after, seen) => {
@@ -270,7 +271,7 @@ impl ClientInner {
     ) -> Result<BreakOutcome, Failure> {
         let void = RowWrite::break_row(seen.nonce, seen.beat, seen.tickets);
         let void = || queue::write(&self.store, name, seen.ticket, &void);
-        let (answer, is_in_doubt) = self.store.retry_in_doubt(policy, void).await?;
+        let (answer, is_in_doubt) = self.requests.retry_in_doubt(policy, void).await?;
         let answer = answer.value;
         // A try without an answer may have made the row void.
         let may_be_ours = answer.is_applied() || is_in_doubt;
@@ -286,12 +287,12 @@ impl ClientInner {
             true => {
                 let leave = LockWrite::leave(all_of(name), seen.ticket);
                 let leave = || self.store.write(name, &leave);
-                self.store.retry(policy, leave).await?.value.shown()
+                self.requests.retry(policy, leave).await?.value.shown()
             }
             // Its owner may have found the row void, and deleted it.
             false if may_be_ours => {
                 let read = || self.store.read_lock(name);
-                self.store.retry(policy, read).await?.value
+                self.requests.retry(policy, read).await?.value
             }
             false => None,
         };
@@ -310,7 +311,7 @@ impl ClientInner {
         let policy = self.policy_of_few(self.closed.clone());
         for _ in 0..ROUNDS {
             let read = || self.store.read_lock(name);
-            let Some(item) = self.store.retry(&policy, read).await?.value else {
+            let Some(item) = self.requests.retry(&policy, read).await?.value else {
                 break;
             };
             let tickets = item.holders().map(|holder| (holder.first(), holder.ticket));
@@ -320,7 +321,7 @@ impl ClientInner {
             let notice = self.notice(from, to, reason.clone());
             let ask = LockWrite::ask(all_of(name), Arc::clone(&notice), item.asks);
             let ask = || self.store.write(name, &ask);
-            let (answer, is_in_doubt) = self.store.retry_in_doubt(&policy, ask).await?;
+            let (answer, is_in_doubt) = self.requests.retry_in_doubt(&policy, ask).await?;
             let after = answer.value.shown();
             let own = item.asks.saturating_add(1);
             // A refusal may be due to this very request, whose answer was lost. Where newer requests may have replaced it, they stand.

@@ -14,8 +14,9 @@ use crate::error::{Error, Invalid};
 use crate::guard::LockGuard;
 use crate::lock::FairLock;
 use crate::name::LockName;
+use crate::requests::RetryPolicy;
 use crate::semaphore::MAX_PERMITS;
-use crate::store::{RetryPolicy, all_of, most_permits};
+use crate::store::{all_of, most_permits};
 use crate::wait::RecordWait;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
@@ -157,7 +158,7 @@ impl Change<'_> {
     /// Reads the item, and changes the number if it can. Goes on with the item that was read if another write came between.
     async fn tries_once(&mut self) -> Result<ControlFlow<Ended, LockItem>, Failure> {
         let read = || self.inner.store.read_lock(self.name);
-        let Some(seen) = self.inner.store.retry(&self.policy, read).await?.value else {
+        let Some(seen) = self.inner.requests.retry(&self.policy, read).await?.value else {
             return Ok(ControlFlow::Break(Ok(ResizeOutcome::NotThere)));
         };
         if let Err(invalid) = fits(&seen, self.permits) {
@@ -188,7 +189,7 @@ impl Change<'_> {
         let (inner, permits) = (self.inner, self.permits);
         let resize = LockWrite::resize(all_of(name), seen, permits);
         let resize = || inner.store.write(name, &resize);
-        let (answer, is_in_doubt) = inner.store.retry_in_doubt(&self.policy, resize).await?;
+        let (answer, is_in_doubt) = inner.requests.retry_in_doubt(&self.policy, resize).await?;
         let after = answer.value.shown();
         self.in_doubt = match is_in_doubt {
             true => Some(seen.resizes),

@@ -2,8 +2,9 @@
 
 use crate::name::LockName;
 use crate::queue::{self, Page};
+use crate::requests::{Requests, RetryPolicy};
 use crate::state::{LockState, ReadAt};
-use crate::store::{RetryPolicy, ScanPlace, Store, Timed};
+use crate::store::{ScanPlace, Store, Timed};
 use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::TicketRow;
@@ -15,11 +16,12 @@ const ROWS: usize = 1000;
 /// Reads the lock item and all of the queue. The pages are not one snapshot: a waiter that got a slot meanwhile is shown once, where the
 /// lock item had it.
 pub(crate) async fn lock(
-    store: &Store,
+    requests: &Requests,
     name: &LockName,
     policy: &RetryPolicy,
 ) -> Result<LockState, Failure> {
-    let read = store.retry(policy, || queue::read(store, name, None, ROWS));
+    let store = &requests.store;
+    let read = requests.retry(policy, || queue::read(store, name, None, ROWS));
     let Timed { value, date, .. } = read.await?;
     let Page {
         lock,
@@ -35,7 +37,7 @@ pub(crate) async fn lock(
             .is_none_or(|row: &TicketRow| row.ticket < item.last)
     }) {
         let read = || queue::read(store, name, Some(from.clone()), ROWS);
-        let page = store.retry(policy, read).await?.value;
+        let page = requests.retry(policy, read).await?.value;
         rows.extend(page.rows);
         next = page.next;
     }
@@ -45,16 +47,17 @@ pub(crate) async fn lock(
 
 /// The locks on one page of the table, and where to go on. An item that is not a valid item of a lock is an error of its own.
 pub(crate) async fn page(
-    store: &Store,
+    requests: &Requests,
     policy: &RetryPolicy,
     from: Option<ScanPlace>,
 ) -> Result<(Vec<Result<LockState, Failure>>, Option<ScanPlace>), Failure> {
+    let store = &requests.store;
     let scan = || store.scan_lock_items(from.clone());
     let Timed {
         value: (found, next),
         date,
         ..
-    } = store.retry(policy, scan).await?;
+    } = requests.retry(policy, scan).await?;
     let at = read_at(store, date);
     let states = found
         .into_iter()

@@ -70,7 +70,7 @@ pub(crate) fn refused(verb: &'static str, why: impl Into<Source>) -> Failure {
 
 impl OutageKind {
     /// What a failure keeps a call by. Returns `None` for an item that is not ours, or damaged.
-    pub(super) fn of(failure: &Failure) -> Option<Self> {
+    pub(crate) fn of(failure: &Failure) -> Option<Self> {
         match &failure.kind {
             Kind::Busy(_) => Some(OutageKind::Throttled),
             Kind::Conflict(_) => Some(OutageKind::Conflict),

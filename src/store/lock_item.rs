@@ -1,51 +1,18 @@
 //! Requests about the lock item: conditional writes, and consistent reads.
 
 use fairlock_protocol::codec;
-use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
-use fairlock_protocol::item::{At, ItemHold, LockItem};
-use fairlock_protocol::ticket::Ticket;
+use fairlock_protocol::item::LockItem;
 use fairlock_protocol::write::LockWrite;
 
 use crate::name::LockName;
 
 use super::codec::{Item, values};
-use super::{Store, Timed, Write, refused};
+use super::{Store, Timed, Write};
 
 pub(super) type Answer = Result<Timed<Write<LockItem>>, Failure>;
 
 impl Store {
-    /// Raises `watermark` over tickets that are void.
-    pub(crate) async fn settle(&self, name: &LockName, seen: &LockItem, upto: Ticket) -> Answer {
-        let write = LockWrite::settle(all_of(name), seen, upto);
-        self.write(name, &write).await
-    }
-
-    /// Gives the first successors the permits that they wait for: they become sharers. The first of them is in the slot `first`.
-    pub(crate) async fn admit(
-        &self,
-        name: &LockName,
-        first: usize,
-        successors: &[Entry],
-    ) -> Answer {
-        let Some(write) = LockWrite::admit(all_of(name), first, successors) else {
-            return Err(refused("admit", "nobody was found to be admitted"));
-        };
-        self.write(name, &write).await
-    }
-
-    /// Ends the hold of a dead holder, as a release would.
-    pub(crate) async fn evict(&self, name: &LockName, dead: &Entry, held: ItemHold) -> Answer {
-        let write = LockWrite::evict(all_of(name), dead, held, self.server.stamp());
-        self.write(name, &write).await
-    }
-
-    /// Takes the slot of a dead successor away.
-    pub(crate) async fn evict_successor(&self, name: &LockName, at: At, dead: &Entry) -> Answer {
-        let write = LockWrite::evict_successor(all_of(name), at, dead);
-        self.write(name, &write).await
-    }
-
     /// Writes, and has the item stay until `keeps`. If that is refused because another client keeps the item for longer, writes
     /// without it.
     pub(crate) async fn write_keeping(

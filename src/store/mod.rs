@@ -1,10 +1,9 @@
-//! The only place that builds requests: one verb per protocol step. Each is one conditional write or consistent read.
+//! One request to DynamoDB, and what became of it: a conditional write, a consistent read, or a deletion of what is settled.
 //!
-//! A verb is a single attempt with a time-out. Trying again is [`Store::retry`], in one place for all.
+//! A request is a single attempt with a time-out. [`Requests`](crate::requests::Requests) try again, in one place for all.
 
 mod access_denied;
 mod batch_delete;
-mod brakes;
 #[cfg(feature = "metrics")]
 mod capacity;
 mod check;
@@ -17,9 +16,7 @@ mod identity_cache;
 mod item_budget;
 mod lock_item;
 mod probe;
-mod reachability;
 mod request;
-mod retry_policy;
 mod scan;
 mod unreachable;
 
@@ -42,7 +39,6 @@ use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::NewItem;
 
 use access_denied::Denials;
-use brakes::Brakes;
 pub(crate) use codec::{Item, attributes, text, values};
 use date::ServerClock;
 pub(crate) use exchange::ask;
@@ -51,8 +47,6 @@ use identity_cache::IdentityCache;
 pub(crate) use item_budget::{Said, check_room, most_permits};
 pub(crate) use lock_item::all_of;
 pub(crate) use probe::Operation;
-pub(crate) use reachability::{News, Reach, ToldOutage};
-pub(crate) use retry_policy::{Limit, RetryPolicy};
 pub(crate) use scan::ScanPlace;
 
 /// A place that a process took with its first request, before any answer told the time, is renewed this soon. Without a date,
@@ -67,11 +61,7 @@ pub(crate) struct Store {
     patient: Arc<Mutex<BTreeMap<u32, Client>>>,
     config: Config,
     server: ServerClock,
-    brakes: Brakes,
-    /// The lock of the waiting call that uses this store.
-    lock: Option<LockName>,
     denials: Arc<Denials>,
-    reach: Reach,
 }
 
 /// An answer, with when its request was sent and when it arrived.
@@ -163,10 +153,7 @@ impl Store {
             patient: Arc::default(),
             config,
             server,
-            brakes: Brakes::default(),
-            lock: None,
             denials: Arc::default(),
-            reach: Reach::default(),
         }
     }
 
@@ -182,25 +169,6 @@ impl Store {
             client: client.clone(),
             ..self.clone()
         }
-    }
-
-    /// The same store for one call at a lock. `reach` is told whether DynamoDB answers it.
-    pub(crate) fn telling(&self, lock: &LockName, reach: Reach) -> Self {
-        Store {
-            reach,
-            lock: Some(lock.clone()),
-            ..self.clone()
-        }
-    }
-
-    /// When the call gives up, if DynamoDB does not answer before. Returns `None` while DynamoDB answers.
-    pub(crate) fn outage_ends(&self) -> Option<Moment> {
-        self.reach.until()
-    }
-
-    /// The listener of the call.
-    pub(crate) fn reach(&self) -> &Reach {
-        &self.reach
     }
 
     /// For requests about the table itself; single attempts with a time-out too.
@@ -350,25 +318,6 @@ impl Store {
             true => unix,
             false => now,
         }
-    }
-
-    /// Slows the calls at this lock down if a failure says that DynamoDB is too busy.
-    pub(crate) fn note_throttling(&self, failure: &Failure) {
-        if failure.is_busy() {
-            self.brakes.press(self.lock.as_ref(), self.now());
-        }
-    }
-
-    /// By how much polls are slowed down, because DynamoDB is too busy for us.
-    pub(crate) fn slowed(&self) -> u32 {
-        self.brakes.factor(self.lock.as_ref(), self.now())
-    }
-
-    /// How long a request pauses that gives way to the holder's, because DynamoDB is too busy.
-    pub(crate) fn pause_when_busy(&self, longest: Duration) -> Duration {
-        let chance = self.config.random_source.unit();
-        let lock = self.lock.as_ref();
-        self.brakes.pause(lock, (longest, chance), self.now())
     }
 
     /// When DynamoDB may delete what is written now. Returns `None` before an answer has told the time.

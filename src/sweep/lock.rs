@@ -6,8 +6,9 @@ use crate::name::LockName;
 use crate::queue;
 use crate::reclaim;
 use crate::removal::{self, Removed};
+use crate::requests::{Requests, RetryPolicy};
 use crate::snapshot::{self, Snapshot};
-use crate::store::{RetryPolicy, Store, Timed};
+use crate::store::Timed;
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::gaps::Gaps;
@@ -67,7 +68,7 @@ impl SweepMemory {
 
 /// A pass over a single lock.
 pub(crate) struct Sweep<'a> {
-    pub(crate) store: &'a Store,
+    pub(crate) requests: &'a Requests,
     /// The time that the answers of this pass told.
     pub(crate) witnesses: Witnesses,
     /// The lock's name, with as many permits as its item shows.
@@ -125,7 +126,7 @@ impl Sweep<'_> {
                 }
                 Round::Over(last) => last,
             };
-            reclaim::date(self.store, &self.name, &last).await;
+            reclaim::date(self.requests, &self.name, &last).await;
             return Ok(Some(last.item));
         }
         self.swept.has_more = true;
@@ -142,7 +143,7 @@ impl Sweep<'_> {
     }
 
     async fn poll_once(&mut self) -> Result<Option<Snapshot>, Failure> {
-        let answer = snapshot::read(self.store, &self.name, 0, self.policy).await?;
+        let answer = snapshot::read(self.requests, &self.name, 0, self.policy).await?;
         Ok(answer.map(|answer| {
             self.name = self.name.with_permits(answer.value.item.permits);
             self.witnesses.hear(answer.date);
@@ -152,7 +153,7 @@ impl Sweep<'_> {
 
     /// Whether something would count as expired if one more answer told the same time.
     fn suspects(&self, snapshot: &Snapshot) -> bool {
-        let (store, hint) = (self.store, self.witnesses.hint());
+        let (store, hint) = (&self.requests.store, self.witnesses.hint());
         let is_dead = |entry| snapshot::by_server_clock(store, entry, hint) == Occupant::Dead;
         let is_over = || snapshot::gaps_are_over(store, &snapshot.item, hint);
         let is_alone = self.witnesses.time().is_none();
@@ -178,7 +179,7 @@ impl Sweep<'_> {
                 SweepStep::ReadOn if snapshot.known == Known::Nothing => return Ok(Round::Removed),
                 SweepStep::ReadOn if pages < PAGES => {
                     pages += 1;
-                    snapshot::read_on(snapshot, self.store, &self.name, self.policy).await?
+                    snapshot::read_on(snapshot, self.requests, &self.name, self.policy).await?
                 }
                 SweepStep::ReadOn => {
                     self.swept.has_more = true;
@@ -209,10 +210,12 @@ impl Sweep<'_> {
 
     /// The next step by a snapshot, as `fairlock_protocol::sweep` decides it.
     fn decide(&self, snapshot: &Snapshot) -> SweepStep {
-        let join_timeout = snapshot.item.join_timeout(self.store.config().join_timeout);
-        let now = self.store.now();
+        let join_timeout = snapshot
+            .item
+            .join_timeout(self.requests.store.config().join_timeout);
+        let now = self.requests.store.now();
         let time = self.witnesses.time();
-        let over = snapshot::gaps_are_over(self.store, &snapshot.item, time);
+        let over = snapshot::gaps_are_over(&self.requests.store, &snapshot.item, time);
         let expired = |gap| match over {
             true => Some(snapshot.item.last),
             false => self.memory.gaps.expired_to(gap, join_timeout, now),
@@ -223,18 +226,18 @@ impl Sweep<'_> {
 
     /// Judges by the watches of earlier passes, or by DynamoDB's clock: whichever tells first.
     fn judge(&self, place: EntryLocation, entry: &Entry) -> Occupant {
-        let now = self.store.now();
+        let now = self.requests.store.now();
         if self.memory.watches.is_dead(place, entry, now) {
             Occupant::Dead
         } else {
-            snapshot::by_server_clock(self.store, entry, self.witnesses.time())
+            snapshot::by_server_clock(&self.requests.store, entry, self.witnesses.time())
         }
     }
 
     /// Carries out a removal, and counts what it removed.
     async fn remove(&mut self, snapshot: &Snapshot, removal: &Removal) -> Result<Removed, Failure> {
-        let (store, name) = (self.store, &self.name);
-        let removed = removal::carry_out(store, name, self.policy, snapshot, removal).await?;
+        let (requests, name) = (self.requests, &self.name);
+        let removed = removal::carry_out(requests, name, self.policy, snapshot, removal).await?;
         let entries = match removal {
             Removal::Evict(_) => &mut self.swept.holders,
             Removal::EvictSuccessor(_) => &mut self.swept.successors,
@@ -254,8 +257,8 @@ impl Sweep<'_> {
     async fn remove_rows(&mut self, rows: Vec<&TicketRow>) -> Result<bool, Failure> {
         let before = self.swept.rows;
         for row in rows {
-            let remove = || queue::remove(self.store, &self.name, row);
-            let gone = self.store.retry(self.policy, remove).await?;
+            let remove = || queue::remove(&self.requests.store, &self.name, row);
+            let gone = self.requests.retry(self.policy, remove).await?;
             self.swept.rows += u64::from(gone);
         }
         Ok(self.swept.rows > before)
@@ -265,15 +268,15 @@ impl Sweep<'_> {
     /// settled; the rows of live waiters are left to them. The lock item is read once more after the rows, so that these are not
     /// the rows of a lock that started meanwhile.
     async fn remove_orphans(&mut self) -> Result<(), Failure> {
-        let read = || queue::read(self.store, &self.name, None, ROWS);
+        let read = || queue::read(&self.requests.store, &self.name, None, ROWS);
         let Timed {
             value: page, date, ..
-        } = self.store.retry(self.policy, read).await?;
+        } = self.requests.retry(self.policy, read).await?;
         self.witnesses.hear(date);
-        let read = || self.store.read_lock(&self.name);
+        let read = || self.requests.store.read_lock(&self.name);
         let Timed {
             value: lock, date, ..
-        } = self.store.retry(self.policy, read).await?;
+        } = self.requests.retry(self.policy, read).await?;
         self.witnesses.hear(date);
         if page.lock.is_some() || lock.is_some() {
             self.swept.has_more = true;
@@ -295,8 +298,8 @@ impl Sweep<'_> {
             return Ok(());
         }
         tracing::info!(lock = %self.name, last = %item.last, "removes an idle lock");
-        let remove = || self.store.remove_idle(&self.name, item);
-        let gone = self.store.retry(self.policy, remove).await?;
+        let remove = || self.requests.store.remove_idle(&self.name, item);
+        let gone = self.requests.retry(self.policy, remove).await?;
         self.swept.locks += u64::from(gone);
         Ok(())
     }
@@ -304,7 +307,7 @@ impl Sweep<'_> {
     /// Whether an idle item is to be removed. It is out of use if it has expired by this host's clock, and by DynamoDB's if that tells the
     /// time. The newest ticket, which is a time in microseconds, must be past: then the lock comes back with larger tickets.
     fn is_to_be_removed(&self, item: &LockItem) -> bool {
-        let host = self.store.config().clock.unix();
+        let host = self.requests.store.config().clock.unix();
         let server = self.witnesses.hint();
         let now = server.map_or(host, |server| host.min(server.0));
         let drawn = Duration::from_micros(item.last.get());

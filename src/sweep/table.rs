@@ -9,7 +9,8 @@ use crate::client_state::{ClientHandle, ClientInner};
 use crate::config;
 use crate::error::{Error, Invalid};
 use crate::name::LockName;
-use crate::store::{RetryPolicy, ScanPlace};
+use crate::requests::RetryPolicy;
+use crate::store::ScanPlace;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::witness::Witnesses;
 
@@ -133,9 +134,9 @@ impl Pass {
         &self,
         from: Option<ScanPlace>,
     ) -> Result<(Vec<LockName>, Option<ScanPlace>), Failure> {
-        let store = &self.inner.store;
-        let scan = || store.scan_locks(from.clone());
-        Ok(store.retry(&self.policy, scan).await?.value)
+        let requests = &self.inner.requests;
+        let scan = || requests.store.scan_locks(from.clone());
+        Ok(requests.retry(&self.policy, scan).await?.value)
     }
 
     async fn sweep(&mut self, name: LockName, mut memory: SweepMemory) {
@@ -166,7 +167,7 @@ impl ClientInner {
     ) -> Result<SweepReport, Failure> {
         let mut sweep = Sweep {
             witnesses: Witnesses::default(),
-            store: &self.store,
+            requests: &self.requests,
             name: name.as_found(),
             policy,
             memory,

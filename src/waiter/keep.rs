@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::Waiter;
 use crate::place_writes;
 use crate::queue;
+use crate::requests::{Requests, RetryPolicy};
 use crate::snapshot::{self, WATCHED};
-use crate::store::{RetryPolicy, Store, Timed, Write};
+use crate::store::{Timed, Write};
 use fairlock_protocol::entry::{Entry, ServerTime};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{Footing, ItemPosition, RowState, TicketRow};
@@ -27,7 +28,7 @@ impl Waiter {
     /// Polls again: renews a slot that is due, reads the lock item, or reads the queue where the rows are due to be watched. A
     /// row far back that is due before the poll is renewed without one. Returns `None` if there is no lock item any more.
     pub(crate) async fn poll_again(&mut self, policy: &RetryPolicy) -> Result<Option<()>, Failure> {
-        let is_due = self.renewal_due() <= self.store.now();
+        let is_due = self.renewal_due() <= self.requests.store.now();
         match self.item_position() {
             Some(ItemPosition::Successor(index, entry)) if is_due => {
                 let (item, at) = (&self.snapshot.item, self.snapshot.item.at_successor(index));
@@ -37,7 +38,10 @@ impl Waiter {
             None if is_due => {
                 self.renew_row(policy).await?;
                 let asks = self.is_void || self.is_row_missing;
-                if !asks && self.behind_the_slots() > NEAR && self.store.now() < self.poll_due {
+                if !asks
+                    && self.behind_the_slots() > NEAR
+                    && self.requests.store.now() < self.poll_due
+                {
                     self.is_spent = true;
                     return Ok(Some(()));
                 }
@@ -63,8 +67,8 @@ impl Waiter {
 
     /// Whether a failure only says that there was no time for more attempts before a renewal.
     pub(crate) fn gives_way(&self, failure: &Failure, policy: &RetryPolicy) -> bool {
-        let may_pass = failure.is_transient() || self.store.waits_out(failure);
-        may_pass && self.store.has_time_left(policy)
+        let may_pass = failure.is_transient() || self.requests.waits_out(failure);
+        may_pass && self.requests.has_time_left(policy)
     }
 
     /// Whether the next poll reads the rows. A waiter with a slot needs none. A waiter near a slot reads them each time, and one
@@ -73,8 +77,8 @@ impl Waiter {
         if self.item_position().is_some() {
             return false;
         }
-        let heartbeat = self.store.config().heartbeat;
-        let is_recent = |read| self.store.now().since(read) < heartbeat;
+        let heartbeat = self.requests.store.config().heartbeat;
+        let is_recent = |read| self.requests.store.now().since(read) < heartbeat;
         let behind = self.behind_the_slots();
         let is_stale = !self.rows_read.is_some_and(is_recent);
         self.is_row_missing || behind <= NEAR || behind <= FAR && is_stale
@@ -83,8 +87,8 @@ impl Waiter {
     /// Whether this waiter fills slots. A waiter far from a slot leaves that to waiters near one, unless none of them does. A waiter that is
     /// notified of its slot leaves it to the next ones.
     pub(super) fn fills_slots(&self) -> bool {
-        let config = self.store.config();
-        let stands_still = self.store.now().since(self.watermark.1) >= config.heartbeat;
+        let config = self.requests.store.config();
+        let stands_still = self.requests.store.now().since(self.watermark.1) >= config.heartbeat;
         let near = match self.is_told_of_slots() {
             true => (config.filled_slots as u64).max(1),
             false => NEAR,
@@ -108,21 +112,21 @@ impl Waiter {
 
     /// Sets the time of the next poll. Returns how long it is until then, or until a renewal before it.
     pub(super) fn until_next_at(&mut self, position: PollPosition) -> Duration {
-        let now = self.store.now();
-        let jitter = self.store.config().random_source.jitter();
-        let slowed = self.store.slowed();
+        let now = self.requests.store.now();
+        let jitter = self.requests.store.config().random_source.jitter();
+        let slowed = self.requests.slowed();
         let span = self.pace.until_next(position, jitter, slowed, now);
-        self.poll_due = now + span.min(self.store.config().longest_lease());
+        self.poll_due = now + span.min(self.requests.store.config().longest_lease());
         self.polls_when_kept_ends();
         self.until_due_poll()
     }
 
     /// The time until a poll that only makes sure.
     pub(crate) fn at_leisure(&mut self) -> Duration {
-        let longest = self.store.config().max_poll_interval;
+        let longest = self.requests.store.config().max_poll_interval;
         let place = u32::try_from(self.position()).unwrap_or(u32::MAX);
         let leisurely = longest.saturating_mul(place);
-        let leisurely = leisurely.min(self.store.config().longest_lease());
+        let leisurely = leisurely.min(self.requests.store.config().longest_lease());
         self.poll_due = self.poll_due.max(self.polled + leisurely);
         self.polls_when_kept_ends();
         self.until_due_poll()
@@ -148,14 +152,14 @@ impl Waiter {
     /// The time until the poll that is due, or a renewal before it.
     pub(crate) fn until_due_poll(&self) -> Duration {
         let due = self.poll_due.min(self.renewal_due());
-        due.since(self.store.now())
+        due.since(self.requests.store.now())
     }
 
     /// Waiters fill slots again when half of those that they fill are free. Callers that came at once may have taken more. They may also leave
     /// at once, so nobody waits for all of them.
     fn turns_to_a_slot(&self) -> u64 {
         let taken = self.snapshot.item.successors().len();
-        let kept = taken.min(self.store.config().filled_slots);
+        let kept = taken.min(self.requests.store.config().filled_slots);
         self.behind_the_slots() + kept as u64 / 2
     }
 
@@ -183,7 +187,7 @@ impl Waiter {
                 let together = before.windows(2);
                 let together = together.filter(|two| two.iter().all(|it| shares(it.permits)));
                 let turns = 1 + index - together.count();
-                turns.saturating_sub(self.store.config().filled_slots) as u64
+                turns.saturating_sub(self.requests.store.config().filled_slots) as u64
             }
             None => self.behind_the_slots(),
         }
@@ -192,11 +196,11 @@ impl Waiter {
     /// When the renewal of a slot is due. A slot shows the beat that it was given with, so it is due at once if that was long
     /// ago. So is a slot with the long lease of a place far back that is near by now. A slot without a date is due soon.
     fn slot_due(&self, entry: &Entry) -> Moment {
-        let config = self.store.config();
+        let config = self.requests.store.config();
         let lease = self.attempt.believed_in(entry.lease).max(config.lease);
         let heartbeat = match entry.renewed_at {
             Some(_) => config.heartbeat_of(lease),
-            None => self.store.heartbeat(false),
+            None => self.requests.store.heartbeat(false),
         };
         match self.beats.established(entry.beat) {
             Some(sent) if lease <= config.lease.max(self.left()) => sent + heartbeat,
@@ -207,19 +211,19 @@ impl Waiter {
     /// The time until this waiter is not far back any more, if the queue is fast and has been since the last poll.
     fn left(&self) -> Duration {
         let left = self.pace.time_of(self.far_back());
-        left.saturating_sub(self.store.now().since(self.polled))
+        left.saturating_sub(self.requests.store.now().since(self.polled))
     }
 
     /// The lease for which to renew this waiter's place.
     fn lease_to_ask_for(&self) -> Duration {
-        let config = self.store.config();
+        let config = self.requests.store.config();
         lease::stretched(config.lease, config.longest_lease(), self.left())
     }
 
     /// When the renewal of the row is due. It is due at once if the queue got so much faster that the waiter's turn would come
     /// before its lease ended, should it die.
     fn row_due(&self) -> Moment {
-        let config = self.store.config();
+        let config = self.requests.store.config();
         let left = self.left();
         if self.row_lease > config.lease.max(left) {
             Moment::default()
@@ -236,9 +240,9 @@ impl Waiter {
         policy: &RetryPolicy,
     ) -> Result<Option<()>, Failure> {
         let lease = self.lease_to_ask_for();
-        let (store, attempt) = (&self.store, &self.attempt);
-        let renew = || place_writes::renew(store, &self.name, attempt, (footing, lease));
-        let answer = ask_for(store, &mut self.beats, lease, policy, renew).await?;
+        let (requests, attempt) = (&self.requests, &self.attempt);
+        let renew = || place_writes::renew(&requests.store, &self.name, attempt, (footing, lease));
+        let answer = ask_for(requests, &mut self.beats, lease, policy, renew).await?;
         if let Write::Applied(item) = &answer.value
             && let Some(ItemPosition::Successor(_, entry)) =
                 item.position_of_place(attempt.nonce, footing.ticket)
@@ -251,9 +255,9 @@ impl Waiter {
     /// Renews the row while it waits. If the row is no longer there, reading the queue shows why.
     async fn renew_row(&mut self, policy: &RetryPolicy) -> Result<(), Failure> {
         let lease = self.lease_to_ask_for();
-        let (store, attempt, ticket) = (&self.store, &self.attempt, self.ticket);
-        let renew = || queue::renew(store, &self.name, attempt, (ticket, lease));
-        let answer = ask_for(store, &mut self.beats, lease, policy, renew).await?;
+        let (requests, attempt, ticket) = (&self.requests, &self.attempt, self.ticket);
+        let renew = || queue::renew(&requests.store, &self.name, attempt, (ticket, lease));
+        let answer = ask_for(requests, &mut self.beats, lease, policy, renew).await?;
         (self.row_renewed, self.row_lease) = (answer.sent, lease);
         match answer.value {
             Write::Applied(TicketRow {
@@ -275,14 +279,14 @@ impl Waiter {
     pub(super) async fn read_queue(&mut self, policy: &RetryPolicy) -> Result<Option<()>, Failure> {
         // This reads all rows before the waiter, so that waiters that died together are timed together.
         let before = self.behind_the_slots() as usize;
-        let answer = snapshot::read(&self.store, &self.name, before, policy).await?;
+        let answer = snapshot::read(&self.requests, &self.name, before, policy).await?;
         Ok(answer.map(|answer| self.saw(answer)))
     }
 }
 
 /// Sends a renewal that asks for `lease`.
 async fn ask_for<T, Fut>(
-    store: &Store,
+    requests: &Requests,
     beats: &mut RenewalHistory,
     lease: Duration,
     policy: &RetryPolicy,
@@ -293,10 +297,11 @@ where
 {
     let before = beats.asks_for(lease);
     // The holder's renewals come first, until this place has half of the time left in which it may be renewed.
-    let (config, heartbeat) = (store.config(), store.config().heartbeat);
-    let until = store.now() + config.lease.saturating_sub(heartbeat) / 2;
+    let config = requests.store.config();
+    let heartbeat = config.heartbeat;
+    let until = requests.store.now() + config.lease.saturating_sub(heartbeat) / 2;
     let policy = policy.clone().giving_way(heartbeat / 2, until);
-    let answer = store.retry_renewal(&policy, renew).await?;
+    let answer = requests.retry_renewal(&policy, renew).await?;
     if matches!(answer.value, Write::ConditionFailed(_)) {
         beats.renewal_refused(before);
     }

@@ -11,9 +11,11 @@ pub(crate) use notified::Notified;
 use crate::attempt::Attempt;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
+use crate::place_writes;
 use crate::removal;
+use crate::requests::{Requests, RetryPolicy};
 use crate::snapshot::{self, Snapshot};
-use crate::store::{RetryPolicy, Store, Timed, Write, all_of};
+use crate::store::{Timed, Write, all_of};
 use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::gaps::Gaps;
@@ -30,7 +32,7 @@ use fairlock_protocol::write::LockWrite;
 /// The wait of a ticket for its turn.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    store: Store,
+    requests: Requests,
     name: LockName,
     pub(crate) attempt: Attempt,
     pub(crate) ticket: Ticket,
@@ -68,7 +70,7 @@ pub(crate) struct Waiter {
 impl Waiter {
     /// A waiter whose place the answer shows. If it has only a row, the answer drew its ticket.
     pub(crate) fn new(
-        store: Store,
+        requests: Requests,
         name: LockName,
         attempt: Attempt,
         ticket: Ticket,
@@ -89,7 +91,7 @@ impl Waiter {
             snapshot: Snapshot::of(answer.value.clone()),
             polled: answer.arrived,
             row_renewed: answer.sent,
-            row_lease: store.config().lease,
+            row_lease: requests.store.config().lease,
             poll_due: answer.sent,
             is_spent: false,
             watermark: (answer.value.watermark, answer.arrived),
@@ -99,7 +101,7 @@ impl Waiter {
             is_row_missing: false,
             settled_rows: Vec::new(),
             path: notified::Path::default(),
-            store,
+            requests,
         };
         waiter.saw(answer.map(Snapshot::of));
         waiter
@@ -164,13 +166,13 @@ impl Waiter {
         let join_timeout = self
             .snapshot
             .item
-            .join_timeout(self.store.config().join_timeout);
-        let now = self.store.now();
+            .join_timeout(self.requests.store.config().join_timeout);
+        let now = self.requests.store.now();
         let digest = self
             .snapshot
             .digest(|place, entry| self.judge(place, entry));
         let expired = |gap| self.gaps.expired_to(gap, join_timeout, now);
-        let slots = self.store.config().filled_slots;
+        let slots = self.requests.store.config().filled_slots;
         let step = match step::next_step(&digest, self.ticket, slots, expired) {
             Step::ReadOn if !self.fills_slots() => Step::Wait(QueuePosition::Queue),
             step => step,
@@ -189,10 +191,10 @@ impl Waiter {
         policy: &RetryPolicy,
     ) -> Result<Option<()>, Failure> {
         let brief = self.until_due(policy);
-        let (store, name, seen) = (&self.store, &self.name, &self.snapshot);
+        let (requests, name, seen) = (&self.requests, &self.name, &self.snapshot);
         match act {
             Act::Remove(removal) => {
-                let removed = removal::carry_out(store, name, &brief, seen, &removal).await?;
+                let removed = removal::carry_out(requests, name, &brief, seen, &removal).await?;
                 match removed.shown {
                     Some(answer) => Ok(self.saw_item(answer)),
                     None => self.read_queue(&brief).await,
@@ -201,13 +203,13 @@ impl Waiter {
             Act::Admit(successors) => {
                 let item = &seen.item;
                 let (first, admitted) = (item.first_successor(), &item.successors()[..successors]);
-                let admit = || store.admit(name, first, admitted);
-                let answer = store.retry(&brief, admit).await?;
+                let admit = || place_writes::admit(&requests.store, name, first, admitted);
+                let answer = requests.retry(&brief, admit).await?;
                 Ok(self.saw_item(answer.map(Write::shown)))
             }
             Act::Fill(filling) => self.fill(filling, &brief).await,
             _ => {
-                let further = snapshot::read_on(seen.clone(), store, name, &brief).await?;
+                let further = snapshot::read_on(seen.clone(), requests, name, &brief).await?;
                 Ok(further.map(|further| self.saw(further)))
             }
         }
@@ -226,14 +228,14 @@ impl Waiter {
             .collect();
         let own = &self.attempt;
         let unanswered = Attempt::new(own.nonce, own.tickets, own.permits);
-        let (store, name, item) = (&self.store, &self.name, &before.item);
+        let (store, name, item) = (&self.requests.store, &self.name, &before.item);
         let fill = || async {
             let (permits, slots) = (all_of(name), store.config().filled_slots);
             let filled = (&found[..], filling.watermark);
             let write = LockWrite::fill(permits, item, filled, slots, store.stamp());
             unanswered.note(store.write(name, &write).await)
         };
-        let answer = store.retry(policy, fill).await?;
+        let answer = self.requests.retry(policy, fill).await?;
         let is_ours = answer.value.is_applied() || unanswered.is_in_doubt();
         let taken = self.saw_item(answer.map(Write::shown));
         if is_ours {
@@ -245,13 +247,13 @@ impl Waiter {
 
     /// Judges by DynamoDB's clock, or by this waiter's own watches: whichever tells first.
     fn judge(&self, place: EntryLocation, entry: &Entry) -> Occupant {
-        let now = self.store.now();
+        let now = self.requests.store.now();
         if (entry.nonce, entry.ticket) == (self.attempt.nonce, self.ticket) {
             Occupant::Me
         } else if self.watches.is_dead(place, entry, now) {
             Occupant::Dead
         } else {
-            match snapshot::by_server_clock(&self.store, entry, self.witnesses.time()) {
+            match snapshot::by_server_clock(&self.requests.store, entry, self.witnesses.time()) {
                 Occupant::Alive if self.watches.is_late(place, entry, now) => Occupant::Suspect,
                 judged => judged,
             }
@@ -271,7 +273,7 @@ impl Waiter {
     pub(crate) fn knows(&mut self, rows: impl FnOnce(Ticket, usize) -> Vec<TicketRow>) {
         let (watermark, slots) = (
             self.snapshot.item.watermark,
-            self.store.config().filled_slots,
+            self.requests.store.config().filled_slots,
         );
         let is_near = self.ticket > watermark && self.behind_the_slots() <= slots as u64;
         if self.snapshot.known == Known::Nothing && is_near {
@@ -284,7 +286,7 @@ impl Waiter {
 
     /// Takes in a lock item that the answer to another request of this client showed.
     pub(crate) fn hear(&mut self, item: LockItem) {
-        let now = self.store.now();
+        let now = self.requests.store.now();
         self.shows(Snapshot::of(item), now);
     }
 

@@ -109,7 +109,7 @@ impl Waiter {
             return false;
         };
         let is_sent = registration.subscribe(before);
-        self.path.asked = is_sent.then(|| self.store.now());
+        self.path.asked = is_sent.then(|| self.requests.store.now());
         is_sent
     }
 
@@ -117,13 +117,13 @@ impl Waiter {
     fn patience(&self) -> Duration {
         self.pace
             .round_trip()
-            .max(self.store.config().min_poll_interval)
+            .max(self.requests.store.config().min_poll_interval)
     }
 
     /// When a poll is due: asks the place before instead, if it has confirmed the last subscription. Returns how long to wait for its answer,
     /// or `None` if it is time to poll.
     pub(crate) fn asks_first(&mut self) -> Option<Duration> {
-        let now = self.store.now();
+        let now = self.requests.store.now();
         let polls_again = std::mem::take(&mut self.path.polls_again);
         if let Some(wait) = self.until_release_shows(now) {
             return Some(wait);
@@ -135,7 +135,7 @@ impl Waiter {
             && now
                 < self
                     .renewal_due()
-                    .min(self.polled + self.store.config().heartbeat);
+                    .min(self.polled + self.requests.store.config().heartbeat);
         if may_ask && self.asks() {
             return Some(self.patience());
         }
@@ -178,14 +178,17 @@ impl Waiter {
     pub(crate) fn confirmed(&mut self) -> Duration {
         self.path.asked = None;
         self.pace.path_is(true);
-        self.pace.asked(self.store.now());
+        self.pace.asked(self.requests.store.now());
         let span = self.until_next_at(PollPosition::Told);
         span.max(self.pace.round_trip())
     }
 
     /// Waits until a notification makes a difference. Cancel safe: news stays where it is until this ends with it.
     pub(crate) fn notified(&self) -> impl Future<Output = Notified> + Send + '_ {
-        let (registration, clock) = (self.attempt.registration(), &self.store.config().clock);
+        let (registration, clock) = (
+            self.attempt.registration(),
+            &self.requests.store.config().clock,
+        );
         let (asked, heeds_from) = (self.path.asked, self.path.heeds_from);
         let lateness = self.pace.lateness();
         async move {
@@ -241,7 +244,7 @@ impl Waiter {
         }
         let is_release = news != News::Changed { after: None };
         let told = before.filter(|_| is_release);
-        let now = self.store.now();
+        let now = self.requests.store.now();
         self.path.unfound = told.map(|before| Unfound {
             before,
             since: now,
@@ -250,7 +253,7 @@ impl Waiter {
         self.path.false_alarms += 1;
         self.path.polls_again = is_release && self.path.false_alarms == 1;
         if let Some(more) = self.path.false_alarms.checked_sub(FALSE_ALARMS) {
-            let longest = self.store.config().max_poll_interval;
+            let longest = self.requests.store.config().max_poll_interval;
             let quiet = longest.saturating_mul(2_u32.pow(more.min(MAX_DOUBLINGS)));
             self.path.heeds_from = now + quiet;
         }
@@ -278,7 +281,7 @@ impl Waiter {
 
     fn unfound(&self) -> Option<Unfound> {
         let spoils = self.pace.round_trip() * ROUND_TRIPS_TO_FIND;
-        let is_recent = |it: &Unfound| self.store.now().since(it.since) <= spoils;
+        let is_recent = |it: &Unfound| self.requests.store.now().since(it.since) <= spoils;
         self.path.unfound.filter(is_recent)
     }
 

@@ -7,7 +7,8 @@ use futures::FutureExt;
 use futures::future::{self, BoxFuture, Either};
 
 use super::Waiter;
-use crate::store::{RetryPolicy, Timed};
+use crate::requests::RetryPolicy;
+use crate::store::Timed;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{ItemPosition, LockItem};
 use fairlock_protocol::moment::Moment;
@@ -38,21 +39,21 @@ impl Waiter {
                 Some(overlap) => self.overlapping(sent, overlap).await,
                 None => sent.answer.await,
             };
-            match self.store.heard_read(at, answer) {
+            match self.requests.heard_read(at, answer) {
                 Ok(answer) => return Ok(self.saw_item(answer)),
-                Err(failure) if !self.store.has_time_left(policy) => return Err(failure),
+                Err(failure) if !self.requests.has_time_left(policy) => return Err(failure),
                 // The read below tries again, with the policy.
-                Err(failure) => self.store.note_throttling(&failure),
+                Err(failure) => self.requests.note_throttling(&failure),
             }
         }
-        let read = || self.store.read_lock(&self.name);
-        let answer = self.store.retry_read(policy, read).await?;
+        let read = || self.requests.store.read_lock(&self.name);
+        let answer = self.requests.retry_read(policy, read).await?;
         Ok(self.saw_item(answer))
     }
 
     /// The poll that is under way, unless something else, a pause or a renewal, came between.
     fn recent(&mut self) -> Option<Sent> {
-        let now = self.store.now();
+        let now = self.requests.store.now();
         let sent = self.ahead.take();
         sent.filter(|sent| self.pace.is_news(sent.at, now))
     }
@@ -66,7 +67,7 @@ impl Waiter {
     /// poll makes the earlier one old; the earlier poll leaves the later one under way.
     async fn overlapping(&mut self, mut sent: Sent, overlap: Duration) -> Answer {
         let next = sent.at + overlap;
-        let clock = self.store.config().clock.clone();
+        let clock = self.requests.store.config().clock.clone();
         tokio::select! {
             biased;
             answer = &mut sent.answer => return answer,
@@ -88,15 +89,17 @@ impl Waiter {
             return Some(self.pace.second_poll());
         }
         match self.item_position()? {
-            ItemPosition::Successor(before, _) if self.store.slowed() == 1 && !self.is_told() => {
-                self.pace.overlap(before, self.store.now())
+            ItemPosition::Successor(before, _)
+                if self.requests.slowed() == 1 && !self.is_told() =>
+            {
+                self.pace.overlap(before, self.requests.store.now())
             }
             ItemPosition::Successor(..) | ItemPosition::Has(..) => None,
         }
     }
 
     fn send(&self) -> Sent {
-        let (store, name) = (self.store.clone(), self.name.clone());
+        let (store, name) = (self.requests.store.clone(), self.name.clone());
         Sent {
             at: store.now(),
             answer: async move { store.read_lock(&name).await }.boxed(),

@@ -7,6 +7,7 @@ use aws_sdk_dynamodb::Client;
 
 use crate::config::{self, Config, Settings};
 use crate::error::{Error, Invalid};
+use crate::requests::Requests;
 use crate::runtime::background::Apart;
 use crate::runtime::clock::Clock;
 use crate::runtime::random_source::RandomSource;
@@ -173,7 +174,7 @@ impl VersionedTableBuilder {
             ..defaults
         })?;
         let inner = Inner {
-            store: Store::new(&self.dynamodb, config, Apart(None)),
+            requests: Requests::new(Store::new(&self.dynamodb, config, Apart(None))),
             attributes,
             attempts: self.attempts,
             within: self.within,

@@ -19,7 +19,7 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 
 use crate::error::Error;
 use crate::items::fencing::Fence;
-use crate::store::Store;
+use crate::requests::Requests;
 
 use revision::Attributes;
 use write::{Call, Written};
@@ -122,7 +122,7 @@ pub struct VersionedTable {
 }
 
 struct Inner {
-    store: Store,
+    requests: Requests,
     attributes: Attributes,
     attempts: usize,
     within: Duration,
@@ -302,7 +302,7 @@ impl VersionedTable {
             };
             let again = attempts < self.inner.attempts && call.has_time();
             match pauses.next().filter(|_| again) {
-                Some(pause) => self.inner.store.config().clock.sleep(pause).await,
+                Some(pause) => self.inner.requests.store.config().clock.sleep(pause).await,
                 None => return Err(call.conflict(&seen, found, attempts)),
             }
         }
@@ -314,7 +314,7 @@ impl VersionedTable {
             .with_max_delay(MAX_PAUSE)
             .without_max_times()
             .with_jitter()
-            .with_jitter_seed(self.inner.store.config().random_source.seed())
+            .with_jitter_seed(self.inner.requests.store.config().random_source.seed())
             .build()
     }
 }
@@ -322,7 +322,7 @@ impl VersionedTable {
 impl fmt::Debug for VersionedTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("VersionedTable")
-            .field("table", &self.inner.store.config().table)
+            .field("table", &self.inner.requests.store.config().table)
             .field("attributes", &self.inner.attributes)
             .field("fence", &self.fence)
             .finish_non_exhaustive()

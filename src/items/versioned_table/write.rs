@@ -8,7 +8,8 @@ use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 
 use crate::error::{Error, Invalid};
 use crate::items::fencing::Fence;
-use crate::store::{RetryPolicy, Write, ask, refusal};
+use crate::requests::RetryPolicy;
+use crate::store::{Write, ask, refusal};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::moment::Moment;
 
@@ -68,7 +69,7 @@ macro_rules! on_condition {
 
 impl<'a> Call<'a> {
     pub(super) fn start(table: &'a VersionedTable, key: Item) -> Result<Self, Invalid> {
-        let store = &table.inner.store;
+        let store = &table.inner.requests.store;
         let key_attribute = checked(table, &key)?.to_owned();
         let started = store.now();
         let policy = RetryPolicy::default().until(started + table.inner.within);
@@ -82,7 +83,7 @@ impl<'a> Call<'a> {
     }
 
     pub(super) fn has_time(&self) -> bool {
-        self.table.inner.store.has_time_left(&self.policy)
+        self.table.inner.requests.has_time_left(&self.policy)
     }
 
     /// The item as the caller's closure sees it.
@@ -93,9 +94,9 @@ impl<'a> Call<'a> {
 
     /// Reads the item, strongly consistent.
     pub(super) async fn read<E>(&self) -> Result<Seen, UpdateError<E>> {
-        let store = &self.table.inner.store;
+        let store = &self.table.inner.requests.store;
         let read = || store.get("read an item", self.key.clone());
-        let read = store.retry(&self.policy, read).await;
+        let read = self.table.inner.requests.retry(&self.policy, read).await;
         let item = read.map_err(|failure| self.explained(failure))?.value;
         self.check_fence(item.as_ref())?;
         let revision = self.table.inner.attributes.revision(item.as_ref());
@@ -125,7 +126,7 @@ impl<'a> Call<'a> {
             }
             answer
         };
-        match self.table.inner.store.retry(&self.policy, send).await {
+        match self.table.inner.requests.retry(&self.policy, send).await {
             Ok(Write::Applied(_)) => Ok(self.done(attempt)),
             Ok(Write::ConditionFailed(found)) => self.refused(attempt, found.as_ref()),
             Err(failure) if attempt.is_in_doubt() => {
@@ -140,6 +141,7 @@ impl<'a> Call<'a> {
         let id = self
             .table
             .inner
+            .requests
             .store
             .config()
             .random_source
@@ -173,7 +175,7 @@ impl<'a> Call<'a> {
     }
 
     async fn put(&self, attempt: &Attempt<'_>, item: &Item) -> Result<Write<Item>, Failure> {
-        let store = &self.table.inner.store;
+        let store = &self.table.inner.requests.store;
         let put = store.client().put_item();
         let put = put
             .table_name(&store.config().table)
@@ -189,7 +191,7 @@ impl<'a> Call<'a> {
     }
 
     async fn delete(&self, attempt: &Attempt<'_>) -> Result<Write<Item>, Failure> {
-        let store = &self.table.inner.store;
+        let store = &self.table.inner.requests.store;
         let delete = store.client().delete_item();
         let delete = delete
             .table_name(&store.config().table)
@@ -213,7 +215,7 @@ impl<'a> Call<'a> {
         let found = match shown {
             Some(item) => Some(item),
             None => {
-                let store = &self.table.inner.store;
+                let store = &self.table.inner.requests.store;
                 store.get(attempt.verb, self.key.clone()).await?.value
             }
         };
@@ -315,12 +317,12 @@ impl<'a> Call<'a> {
     }
 
     fn explained(&self, failure: Failure) -> Error {
-        let waited = self.table.inner.store.now().since(self.started);
+        let waited = self.table.inner.requests.store.now().since(self.started);
         Error::of(failure, &self.table_name(), waited)
     }
 
     fn table_name(&self) -> String {
-        self.table.inner.store.config().table.clone()
+        self.table.inner.requests.store.config().table.clone()
     }
 
     /// The key for people, its attributes in the order of their names.

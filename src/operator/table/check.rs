@@ -4,7 +4,8 @@ use aws_sdk_dynamodb::types::{MultiRegionConsistency, TableDescription, TableSta
 
 use crate::config::Names;
 use crate::name::LockName;
-use crate::store::{Operation, Refusal, RetryPolicy, Store};
+use crate::requests::{Requests, RetryPolicy};
+use crate::store::{Operation, Refusal};
 
 use super::finding::{Finding, Severity, TableReport};
 use super::requests::{self, Ttl};
@@ -16,8 +17,12 @@ use fairlock_protocol::item::LockItem;
 const SAMPLE: i32 = 300;
 
 /// Describes the table and tries every operation on it, changing nothing.
-pub(crate) async fn check(store: &Store, policy: &RetryPolicy) -> Result<TableReport, Failure> {
-    let check = Check { store, policy };
+pub(crate) async fn check(
+    requests: &Requests,
+    policy: &RetryPolicy,
+) -> Result<TableReport, Failure> {
+    let store = &requests.store;
+    let check = Check { requests, policy };
     let (mut findings, table) = check.table().await?;
     let mut tried = vec!["DescribeTable"];
     if !findings.contains(&Finding::NoTable) {
@@ -40,18 +45,18 @@ pub(crate) async fn check(store: &Store, policy: &RetryPolicy) -> Result<TableRe
 }
 
 struct Check<'a> {
-    store: &'a Store,
+    requests: &'a Requests,
     policy: &'a RetryPolicy,
 }
 
 impl Check<'_> {
     /// Returns the findings, and what DynamoDB says of the table.
     async fn table(&self) -> Result<(Vec<Finding>, Option<TableDescription>), Failure> {
-        let describe = || requests::describe(self.store);
-        let answer = self.store.retry(self.policy, describe).await?;
+        let describe = || requests::describe(&self.requests.store);
+        let answer = self.requests.retry(self.policy, describe).await?;
         match answer {
             Ok(table) => {
-                let findings = about(&table, &self.store.config().names);
+                let findings = about(&table, &self.requests.store.config().names);
                 Ok((findings, Some(table)))
             }
             Err(refusal) => {
@@ -62,9 +67,9 @@ impl Check<'_> {
     }
 
     async fn ttl(&self, is_strong: bool) -> Result<Option<Finding>, Failure> {
-        let describe = || requests::describe_ttl(self.store);
-        let needed = &self.store.config().names.ttl;
-        match self.store.retry(self.policy, describe).await? {
+        let describe = || requests::describe_ttl(&self.requests.store);
+        let needed = &self.requests.store.config().names.ttl;
+        match self.requests.retry(self.policy, describe).await? {
             Ok(Ttl::On(found) | Ttl::Coming(found)) => {
                 let other = found != *needed;
                 let needed = needed.clone();
@@ -84,8 +89,8 @@ impl Check<'_> {
     async fn operations(&self) -> Result<Vec<Finding>, Failure> {
         let mut findings = Vec::new();
         for operation in Operation::ALL {
-            let probe = || self.store.probe(operation);
-            match self.store.retry(self.policy, probe).await? {
+            let probe = || self.requests.store.probe(operation);
+            match self.requests.retry(self.policy, probe).await? {
                 Err(refusal) => {
                     findings.push(finding("check the table", operation.name(), refusal)?);
                 }
@@ -101,8 +106,8 @@ impl Check<'_> {
 
     /// What the locks themselves show. An item that is no valid item of a lock is found by its users.
     async fn locks(&self) -> Result<Vec<Finding>, Failure> {
-        let sample = || self.store.first_lock_items(SAMPLE);
-        let found = self.store.retry(self.policy, sample).await?;
+        let sample = || self.requests.store.first_lock_items(SAMPLE);
+        let found = self.requests.retry(self.policy, sample).await?;
         let partly = |(name, item): (LockName, Result<LockItem, _>)| notified(&name, &item.ok()?);
         Ok(found.into_iter().filter_map(partly).collect())
     }

@@ -1,15 +1,15 @@
 //! Creates a table of locks, whatever other processes do about it at the same time, and however far they have come.
 //!
 //! The work is done in rounds: describe the table, do what is missing, describe it again. A round that is not the last fails with
-//! a conflict, as if others were in its way, and [`Store::retry`] makes the next one. It does not fail as "too busy", because
-//! that would slow the client's polls down.
+//! a conflict, as if others were in its way, and [`Requests::retry`] makes the next one.
 
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{TableDescription, TableStatus};
 use tokio_util::sync::CancellationToken;
 
-use crate::store::{Limit, Refusal, RetryPolicy, Store, refused};
+use crate::requests::{Limit, Requests, RetryPolicy};
+use crate::store::{Refusal, Store, refused};
 use fairlock_protocol::failure::{Failure, Kind, cause};
 use fairlock_protocol::moment::Moment;
 
@@ -32,22 +32,26 @@ const MORE_TIME: u32 = 5;
 
 /// Creates the table unless it is there, waits until it is active, and switches TTL on.
 pub(crate) async fn create(
-    store: &Store,
+    requests: &Requests,
     extend: &Extend<'_>,
     stop: CancellationToken,
 ) -> Result<(), Failure> {
-    let policy = RetryPolicy::stopped_by(&stop).until(store.now() + WITHIN);
+    let policy = RetryPolicy::stopped_by(&stop).until(requests.store.now() + WITHIN);
     let first = policy.clone().within(Limit::Attempts(FIRST_ATTEMPTS));
     // A wrong endpoint must show itself quickly, however long a table may take. So this request has the time-out of any request.
-    let _ = store.retry(&first, || requests::describe(store)).await?;
-    let store = store.with_more_time(MORE_TIME);
+    let describe = || requests::describe(&requests.store);
+    let _ = requests.retry(&first, describe).await?;
+    let requests = requests.with_more_time(MORE_TIME);
+    let store = &requests.store;
     let policy = policy.within(Limit::Unanswered(ATTEMPTS));
-    let table = store.retry(&policy, || bring_about(&store, extend)).await?;
+    let table = requests
+        .retry(&policy, || bring_about(store, extend))
+        .await?;
     // A sweeper removes what TTL would, where there is none.
     if !is_strong(&table) {
         let until = store.now() + TTL_WITHIN;
-        let ttl = || bring_ttl_about(&store, until);
-        store.retry(&policy, ttl).await?;
+        let ttl = || bring_ttl_about(store, until);
+        requests.retry(&policy, ttl).await?;
     }
     Ok(())
 }

@@ -35,6 +35,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
             "place_writes",
             "queue",
             "removal",
+            "requests",
             "snapshot",
             "store",
             "telemetry",
