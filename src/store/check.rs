@@ -2,27 +2,20 @@
 
 use aws_sdk_dynamodb::types::{ConditionCheck, TransactWriteItem};
 use fairlock_protocol::failure::Failure;
-use fairlock_protocol::item::ItemHold;
 use fairlock_protocol::write::{Expressions, LockWrite};
 
-use crate::attempt::Attempt;
 use crate::name::LockName;
 
-use super::lock_item::all_of;
 use super::request::owned;
 use super::{Store, refused};
 
 impl Store {
-    /// A transaction with this part applies only while the attempt holds the lock at this place, and at least `turns_left`
-    /// tickets have a turn left there.
-    pub(crate) fn check_holder(
+    /// A transaction with this part applies only while the condition of a write on the lock item holds.
+    pub(crate) fn check(
         &self,
         name: &LockName,
-        attempt: &Attempt,
-        held: ItemHold,
-        turns_left: u64,
+        write: &LockWrite,
     ) -> Result<TransactWriteItem, Failure> {
-        let write = LockWrite::check(all_of(name), attempt.nonce, held, turns_left);
         let Expressions {
             condition, values, ..
         } = write.expressions();

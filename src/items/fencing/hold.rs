@@ -7,6 +7,8 @@ use aws_sdk_dynamodb::types::TransactWriteItem;
 use super::Fence;
 use crate::error::Error;
 use crate::guard::LockGuard;
+use crate::store::all_of;
+use fairlock_protocol::write::LockWrite;
 
 impl LockGuard {
     /// Returns a fence with this hold's ticket, for writes to items that remember the newest token in `attribute`.
@@ -111,7 +113,9 @@ impl LockGuard {
         }
         let (store, hold) = (&self.inner().store, self.hold());
         let (held, turns_left) = hold.mark_checked();
-        let check = store.check_holder(&hold.name, &hold.attempt, held, turns_left);
+        let (permits, nonce) = (all_of(&hold.name), hold.attempt.nonce);
+        let write = LockWrite::check(permits, nonce, held, turns_left);
+        let check = store.check(&hold.name, &write);
         check.map_err(|failure| Error::of(failure, &store.config().table, Duration::ZERO))
     }
 }
