@@ -15,7 +15,7 @@ mod front_end;
 mod identity_cache;
 mod item_budget;
 mod lock_item;
-mod probe;
+mod operation;
 mod request;
 mod scan;
 mod unreachable;
@@ -39,14 +39,14 @@ use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::NewItem;
 
 use access_denied::Denials;
-pub(crate) use codec::{Item, attributes, text, values};
+pub(crate) use codec::{Item, attributes, number, text, values};
 use date::ServerClock;
 pub(crate) use exchange::ask;
 pub(crate) use failure::{Refusal, answered, denies, refusal, refused};
 use identity_cache::IdentityCache;
 pub(crate) use item_budget::{Said, check_room, most_permits};
 pub(crate) use lock_item::all_of;
-pub(crate) use probe::Operation;
+pub(crate) use operation::Operation;
 pub(crate) use scan::ScanPlace;
 
 /// A place that a process took with its first request, before any answer told the time, is renewed this soon. Without a date,
@@ -358,7 +358,7 @@ impl Store {
 
     /// What the `#names` of an expression stand for: themselves, except the configured ones. Only names that occur, because
     /// DynamoDB refuses an unused one.
-    fn names(&self, expressions: &[&str]) -> HashMap<String, String> {
+    pub(crate) fn names(&self, expressions: &[&str]) -> HashMap<String, String> {
         let starts = expressions
             .iter()
             .flat_map(|expression| expression.split('#').skip(1));

@@ -208,6 +208,7 @@ impl Waiter {
                 Ok(self.saw_item(answer.map(Write::shown)))
             }
             Act::Fill(filling) => self.fill(filling, &brief).await,
+            // Reads on: no other act comes here.
             _ => {
                 let further = snapshot::read_on(seen.clone(), requests, name, &brief).await?;
                 Ok(further.map(|further| self.saw(further)))

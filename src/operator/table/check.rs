@@ -8,6 +8,7 @@ use crate::requests::{Requests, RetryPolicy};
 use crate::store::{Operation, Refusal};
 
 use super::finding::{Finding, Severity, TableReport};
+use super::probe::probe;
 use super::requests::{self, Ttl};
 use super::schema::Schema;
 use fairlock_protocol::failure::Failure;
@@ -89,8 +90,8 @@ impl Check<'_> {
     async fn operations(&self) -> Result<Vec<Finding>, Failure> {
         let mut findings = Vec::new();
         for operation in Operation::ALL {
-            let probe = || self.requests.store.probe(operation);
-            match self.requests.retry(self.policy, probe).await? {
+            let tried = || probe(&self.requests.store, operation);
+            match self.requests.retry(self.policy, tried).await? {
                 Err(refusal) => {
                     findings.push(finding("check the table", operation.name(), refusal)?);
                 }

@@ -3,6 +3,7 @@
 mod check;
 mod create;
 mod finding;
+mod probe;
 mod requests;
 mod schema;
 
