@@ -10,7 +10,8 @@ use crate::place_id::PlaceId;
 use crate::store::{Store, Timed, Write};
 use fairlock_protocol::entry::{Attributes, Entry, Nonce, Unknown};
 use fairlock_protocol::failure::{Failure, Kind, cause};
-use fairlock_protocol::lease::Renewal;
+use fairlock_protocol::lease::{Renewal, RenewalHistory};
+use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::Dating;
 
@@ -192,6 +193,12 @@ impl Attempt {
             kept_until: None,
             unknown: Unknown::default(),
         }
+    }
+
+    /// The history of a place of it that was taken by a request first sent at `first_sent`: its lease counts from there, whichever try was
+    /// applied.
+    pub(crate) fn history(&self, store: &Store, first_sent: Moment) -> RenewalHistory {
+        RenewalHistory::taken(first_sent, store.config().lease).with_margin(self.margin)
     }
 
     /// Renews what `entry` finds in the item, with a stamp where the time is known. If a later date stands in the way, renews without the

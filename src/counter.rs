@@ -8,7 +8,6 @@ use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{ItemPosition, LockItem};
 use fairlock_protocol::lease::RenewalHistory;
-use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::{Sequence, Ticket};
 use fairlock_protocol::write::{Dating, Drawing, Entrance, LockWrite, end, newest};
 
@@ -138,20 +137,15 @@ impl Counter<'_> {
         let Some(answer) = answer.map(Write::shown).transpose() else {
             return Ok(Asked::InTheWay(None));
         };
-        let place = match answer.value.position_of(attempt.nonce) {
+        let ticket = match answer.value.position_of(attempt.nonce) {
             Some(ItemPosition::Has(_, entry) | ItemPosition::Successor(_, entry)) => entry.ticket,
             None => return Ok(Asked::InTheWay(Some(answer.value))),
         };
         Ok(Asked::Taken(Taken {
-            ticket: place,
-            beats: self.taken(first_sent, attempt),
+            ticket,
+            beats: attempt.history(&self.requests.store, first_sent),
             answer,
         }))
-    }
-
-    fn taken(&self, first_sent: Moment, attempt: &Attempt) -> RenewalHistory {
-        let lease = self.requests.store.config().lease;
-        RenewalHistory::taken(first_sent, lease).with_margin(attempt.margin())
     }
 
     /// Draws the next `tickets` tickets, unless a ticket newer than `most` has been drawn. The newest ticket is `last` of the lock item that

@@ -1,7 +1,6 @@
 //! The writes that keep a place on the lock item, change it and end it. The nonce identifies it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::attempt::Attempt;
@@ -172,19 +171,14 @@ impl HoldWriter<'_> {
         attempt: &Attempt,
         mut held: ItemHold,
     ) -> Result<Ended, Failure> {
-        let unanswered = AtomicBool::new(false);
+        let mut may_be_applied = false;
         let mut place = Place::holding();
         let mut act = place.leaves(true);
         let mut seen = None;
         while act == Act::Release {
-            let release = || async {
-                let answer = release(&self.requests.store, self.name, attempt, held).await;
-                if answer.as_ref().is_err_and(Failure::is_ambiguous) {
-                    unanswered.store(true, Ordering::Relaxed);
-                }
-                answer
-            };
-            let answer = self.requests.retry(self.policy, release).await?;
+            let release = || release(&self.requests.store, self.name, attempt, held);
+            let (answer, is_in_doubt) = self.requests.retry_in_doubt(self.policy, release).await?;
+            may_be_applied |= is_in_doubt;
             seen = match answer.value {
                 Write::Applied(item) => return Ok(Ended::HandedOff(item)),
                 Write::ConditionFailed(item) => item,
@@ -202,9 +196,8 @@ impl HoldWriter<'_> {
         let is_broken = |item: &LockItem| item.broken.as_ref().is_some_and(|it| it.is_for(ticket));
         let is_gone = still_held(seen.as_ref(), attempt, ticket).is_none()
             && !seen.as_ref().is_some_and(is_broken);
-        let may_be_ours =
-            unanswered.load(Ordering::Relaxed) && !self.policy.is_over(self.requests.store.now());
-        Ok(match is_gone && may_be_ours {
+        let has_time = !self.policy.is_over(self.requests.store.now());
+        Ok(match is_gone && may_be_applied && has_time {
             true => Ended::ReleasedEarlier(seen),
             false => Ended::NotOurs(seen),
         })

@@ -57,10 +57,9 @@ pub(crate) async fn join(
     let answer = requests.retry(policy, join).await?;
     let row = answer.value.shown().map(|row| row.state);
     Ok(match row {
-        Some(RowState::Waiting(entry)) if entry.nonce == attempt.nonce => JoinOutcome::Waiting(
-            RenewalHistory::taken(first_sent, store.config().lease).with_margin(attempt.margin()),
-            Box::new(entry),
-        ),
+        Some(RowState::Waiting(entry)) if entry.nonce == attempt.nonce => {
+            JoinOutcome::Waiting(attempt.history(store, first_sent), Box::new(entry))
+        }
         Some(RowState::Waiting(_) | RowState::Void(_)) | None => JoinOutcome::TooSlow,
     })
 }
