@@ -1,4 +1,4 @@
-//! One request to DynamoDB, and what became of it: a conditional write, a consistent read, or a deletion of what is settled.
+//! Sends one request to DynamoDB, and says what became of it: a conditional write, a consistent read, or a deletion of what is settled.
 //!
 //! A request is a single attempt with a time-out. [`Requests`](crate::requests::Requests) try again, in one place for all.
 

@@ -235,6 +235,26 @@ fn a_break_of_a_row_whose_answer_is_lost_is_told_as_broken() {
     });
 }
 
+/// Its owner leaves before the second try. The first was certainly not applied.
+#[test]
+fn a_break_of_a_row_that_was_only_held_up_is_not_told_as_broken() {
+    in_slots(1, async |lab, hosts: [Host; 3]| {
+        let ops = operator(lab);
+        let _guard = acquire(&hosts[0]).await;
+        let _successor = waits(lab, &hosts[1]).await;
+        let waiting = waits(lab, &hosts[2]).await;
+        let seen = ops.inspect().await.queue[1].clone();
+        let leaves = waiting.abort_handle();
+        ops.script(move |request| {
+            let is_first = request.operation() == "UpdateItem" && !leaves.is_finished();
+            leaves.abort();
+            is_first.then_some(Fault::Throttle)
+        });
+        let outcome = ops.locks.break_hold("a", &seen, "").await;
+        assert_eq!(outcome.unwrap(), BreakOutcome::Gone);
+    });
+}
+
 /// A holder, a successor and a waiter without a slot.
 #[test]
 fn successors_and_waiters_are_broken_too_and_stand_again_at_the_end() {
