@@ -155,7 +155,7 @@ fn credentials_that_expire_under_a_hold_are_renewed_by_a_slow_program_and_nothin
         );
         let cloud = cloud(&gives).await;
         let script = "sleep 12; echo held";
-        let ended = cloud.run_sh("--quiet --lease 3s", script, PROCESS).await;
+        let ended = cloud.run_sh("--quiet --lease 6s", script, PROCESS).await;
         assert_eq!(ended.assert_done(), "held\n");
         assert!(cloud.ran() >= 3, "{}", cloud.ran());
     });

@@ -115,7 +115,7 @@ fn a_file_that_is_too_long_for_fairlock_ends_neither_it_nor_the_command() {
     // The file of the locks is shorter by far. The limit is in blocks of 512 bytes.
     let ask = "fairlock ask --local locks.db --reason please a";
     let line = format!(
-        "ulimit -f 2048; exec fairlock run --lease 1s --local locks.db a -- sh -c '{ask}; sleep 2; echo done' 2>> log"
+        "ulimit -f 2048; exec fairlock run --lease 4s --local locks.db a -- sh -c '{ask}; sleep 3; echo done' 2>> log"
     );
     said(&mut heeding(home.path(), &["sh"], &["-c", &line])).assert_said(0, "done\n");
 }

@@ -64,7 +64,7 @@ fn a_lock_that_is_to_be_kept_for_a_time_is_kept_though_fairlock_is_killed() {
     for flags in ["", "--shared", "--also b"] {
         let home = Home::new();
         let killed = |least: &str| {
-            let running = home.held(&format!("--lease 2s --min-hold {least} {flags}"));
+            let running = home.held(&format!("--lease 6s --min-hold {least} {flags}"));
             running.signal(Signal::KILL);
             let is_given_back = || !home.shown()["holder"]["kept_until"].is_null();
             until("the lock to be given back", is_given_back);

@@ -90,7 +90,7 @@ fn a_killed_command_leaves_none_of_them_behind() {
 #[test]
 fn the_command_ends_with_the_first_that_is_lost() {
     let home = Home::new();
-    let running = home.held("--lease 3s --also 0");
+    let running = home.held("--lease 6s --also 0");
     let broken = home.run("break --yes --reason 'for a test' 0");
     assert_eq!(broken.code, Some(0), "{broken:?}");
     let words = ["lock `0` was lost while ticket ", "for a test"];

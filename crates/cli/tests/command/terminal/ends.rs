@@ -188,7 +188,7 @@ fn a_command_that_was_told_to_end_is_not_spared_by_a_renewal_that_comes_after_al
 #[test]
 fn a_holder_that_is_killed_at_any_moment_leaves_nothing_behind() {
     let home = Home::new();
-    let work = "exec fairlock run --local locks.db --lease 2s a -- sh -c 'echo b$$ >> ledger; sleep 0.1; \
+    let work = "exec fairlock run --local locks.db --lease 10s a -- sh -c 'echo b$$ >> ledger; sleep 0.1; \
                 (setsid sleep 0.2; echo c$$ >> ledger) & sleep 0.1; echo e$$ >> ledger; wait'";
     for turn in sampled(0_u32..20, 3) {
         let mut runs = [home.spawn(work), home.spawn(work)];

@@ -9,7 +9,7 @@ use crate::running::until;
 
 /// Starts a holder, and waits until its command runs.
 fn held(home: &Home) -> std::process::Child {
-    let holder = "exec fairlock run --local locks.db --lease 2s a -- sleep 1000 2> told";
+    let holder = "exec fairlock run --local locks.db --lease 8s a -- sleep 1000 2> told";
     let holder = home.spawn(holder);
     home.one("sleep 1000");
     holder
