@@ -44,16 +44,17 @@ tokio::task_local! {
     static TRACE: Trace;
 }
 
-/// Sends the request of a step.
-pub(crate) async fn ask<T, E>(
+/// Sends the request of a step. Not an `async fn`, as below.
+pub(crate) fn ask<'a, T, E>(
     step: &'static str,
-    request: impl Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send,
-) -> Result<T, Failed<E>>
+    request: impl Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send + 'a,
+) -> impl Future<Output = Result<T, Failed<E>>> + Send + 'a
 where
-    T: Send,
+    T: Send + 'a,
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
 {
-    ask_dated(step, request).await.0
+    let asked = ask_dated(step, request);
+    async move { asked.await.0 }
 }
 
 /// Sends the request of a step. Returns the `Date` of its answer too. Boxed at once: the SDK's own futures are so deep that the compiler gives up on what is built on them, and so

@@ -188,36 +188,42 @@ impl Store {
     }
 
     /// Sends a read, of which nothing can have been applied.
-    async fn read<T, E>(
-        &self,
+    fn read<'a, T, E>(
+        &'a self,
         verb: &'static str,
-        request: impl Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send,
-    ) -> Sent<T>
+        request: impl Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send + 'a,
+    ) -> impl Future<Output = Sent<T>> + Send + 'a
     where
-        T: Send,
+        T: Send + 'a,
         E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
     {
-        let answer = self.once(verb, request).await;
-        answer.try_map(|answer| answer.map_err(|failed| sort(verb, failed).of_a_read()))
+        let once = self.once(verb, request);
+        async move {
+            let answer = once.await;
+            answer.try_map(|answer| answer.map_err(|failed| sort(verb, failed).of_a_read()))
+        }
     }
 
-    /// Sends one request, and notes the times.
-    pub(super) async fn once<T, E>(
-        &self,
+    /// Sends one request, and notes the times. Not an `async fn`, which would move the SDK's large future once more.
+    pub(super) fn once<'a, T, E>(
+        &'a self,
         verb: &'static str,
-        request: impl Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send,
-    ) -> Timed<Result<T, Failed<E>>>
+        request: impl Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send + 'a,
+    ) -> impl Future<Output = Timed<Result<T, Failed<E>>>> + Send + 'a
     where
-        T: Send,
+        T: Send + 'a,
         E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
     {
-        let sent = self.now();
-        let (value, date) = ask_dated(verb, request).await;
-        Timed {
-            value,
-            sent,
-            arrived: self.now(),
-            date: date.map(ServerTime),
+        let asked = ask_dated(verb, request);
+        async move {
+            let sent = self.now();
+            let (value, date) = asked.await;
+            Timed {
+                value,
+                sent,
+                arrived: self.now(),
+                date: date.map(ServerTime),
+            }
         }
     }
 }
