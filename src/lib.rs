@@ -167,7 +167,7 @@ mod size;
 mod snapshot;
 mod state;
 mod store;
-mod sweep;
+mod sweeper;
 mod telemetry;
 mod undated;
 mod wait;
@@ -202,7 +202,7 @@ pub use semaphore::Semaphore;
 pub use state::{
     LockData, LockState, Outage, OutageKind, Participant, Stage, Waiting, YieldRequest,
 };
-pub use sweep::{SweepReport, TableSweepReport};
+pub use sweeper::{SweepReport, TableSweepReport};
 #[cfg(feature = "metrics")]
 pub use telemetry::metric_buckets;
 pub use wait::RecordWait;

@@ -1,6 +1,5 @@
 //! What an operator does with a client: create, check and sweep its table.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt};
@@ -10,7 +9,7 @@ use crate::client_state::ClientInner;
 use crate::error::{Closed, Error};
 use crate::lock::FairLock;
 use crate::operator::table::{self, CreateTableFluentBuilder, TableReport};
-use crate::sweep::{Pass, SweepMemory, SweepReport, Sweeps, TableSweepReport, ToRemove};
+use crate::sweeper::{SweepMemory, SweepReport, Sweeper, TableSweepReport, ToRemove};
 use fairlock_protocol::failure::Failure;
 
 impl LockClient {
@@ -144,11 +143,18 @@ impl LockClient {
         self.inner.for_caller(report).await
     }
 
-    /// Sweeps every lock of this client's namespace once, each with [`FairLock::sweep`]. A failure at a lock is logged and counted, and does
-    /// not stop the sweep of the others.
+    /// Streams what sweeps of the table do: one now, and one after each pause of `every`, a fifth more or less. A job that sweeps once takes
+    /// the first item.
+    ///
+    /// Each sweeps every lock of this client's namespace as [`FairLock::sweep`] does. A failure at a lock is logged and counted, and does not
+    /// stop the sweep of the others. Sweeps only while the stream is polled. The stream goes on after an error, and ends when the client is
+    /// shut down.
     ///
     /// Nothing needs this where callers come for the lock and TTL is on. Callers clear their way themselves, and TTL deletes the rest within
     /// days. Sweeps are for tables without TTL, and for tables that are to be kept tidy. Several at once are safe.
+    ///
+    /// A stream that goes on also times entries whose owners never wrote down DynamoDB's time. It removes such an entry when it has seen the
+    /// entry stand still for a lease.
     ///
     /// # Idle locks
     ///
@@ -162,53 +168,16 @@ impl LockClient {
     ///
     /// # Costs
     ///
-    /// Reads the whole table with `Scan`, which is charged by its size, and each lock once more.
+    /// Each sweep reads the whole table with `Scan`, which is charged by its size, and each lock once more.
     ///
     /// # Cancel safety
     ///
-    /// As [`FairLock::sweep`].
+    /// As [`FairLock::sweep`]. A sweep whose stream is dropped is not reported.
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] or [`Error::Refused`] if the table cannot be scanned. [`Error::ShutDown`] if the client is shut down.
-    ///
-    /// # Panics
-    ///
-    /// When polled outside of a tokio runtime with timers, which count its time-outs.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # async fn nightly(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
-    /// let table = locks.sweep_table().await?;
-    /// println!("{} locks: {}", table.locks, table.removed);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn sweep_table(&self) -> Result<TableSweepReport, Error> {
-        let mut pass = Pass::new(Arc::clone(&self.inner));
-        self.inner.for_caller(pass.run()).await?;
-        match self.inner.closed.is_cancelled() {
-            true => Err(Error::ShutDown(Closed::ShutDown)),
-            false => Ok(pass.swept),
-        }
-    }
-
-    /// Streams what sweeps of the table do, each as [`sweep_table`](Self::sweep_table) does it: one now, and one after each pause of `every`,
-    /// a fifth more or less. Sweeps only while the stream is polled. The stream goes on after an error, and ends when the client is shut
-    /// down.
-    ///
-    /// A stream that goes on also times entries whose owners never wrote down DynamoDB's time. It removes such an entry when it has seen the
-    /// entry stand still for a lease.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`FairLock::sweep`]. A sweep whose future is dropped is not reported.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] if the time between two sweeps is below a second. The stream returns the errors of
-    /// [`sweep_table`](Self::sweep_table).
+    /// [`Error::Invalid`] if the time between two sweeps is below a second. The stream returns [`Error::Unavailable`] or [`Error::Refused`]
+    /// if the table cannot be scanned.
     ///
     /// # Panics
     ///
@@ -218,12 +187,25 @@ impl LockClient {
     ///
     /// ```
     /// # async fn keep_tidy(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
-    /// use std::{pin::pin, time::Duration};
+    /// use std::time::Duration;
     /// use futures::TryStreamExt;
     ///
-    /// let mut sweeps = pin!(locks.sweeps(Duration::from_secs(600))?);
+    /// let mut sweeps = locks.sweeps(Duration::from_secs(600))?;
     /// while let Some(swept) = sweeps.try_next().await? {
     ///     println!("{swept}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A nightly job:
+    ///
+    /// ```
+    /// # async fn nightly(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
+    /// # use std::time::Duration;
+    /// # use futures::TryStreamExt;
+    /// if let Some(table) = locks.sweeps(Duration::MAX)?.try_next().await? {
+    ///     println!("{} locks, {} failed: {}", table.locks, table.failed, table.removed);
     /// }
     /// # Ok(())
     /// # }
@@ -231,16 +213,17 @@ impl LockClient {
     pub fn sweeps(
         &self,
         every: Duration,
-    ) -> Result<impl Stream<Item = Result<TableSweepReport, Error>> + Send + use<>, Error> {
-        let sweeps = Sweeps::new(self.inner.clone(), every)?;
-        Ok(stream::unfold(sweeps, Sweeps::next).fuse())
+    ) -> Result<impl Stream<Item = Result<TableSweepReport, Error>> + Send + Unpin + use<>, Error>
+    {
+        let sweeper = Sweeper::new(self.inner.clone(), every)?;
+        Ok(stream::unfold(sweeper, Sweeper::next).fuse().boxed())
     }
 }
 
 impl FairLock {
     /// Removes what has expired in this lock. Evicts an expired holder and expired successors. Voids the tickets of expired waiters, and
     /// the tickets that never joined the queue. Deletes the rows of settled tickets, and the item of a lock that is idle, as
-    /// [`sweep_table`](LockClient::sweep_table) says. A live holder, successor or waiter is never touched: each removal fails if what it
+    /// [`sweeps`](LockClient::sweeps) says. A live holder, successor or waiter is never touched: each removal fails if what it
     /// removes has changed since it was seen.
     ///
     /// An entry has expired when its lease, and the allowance, have passed by DynamoDB's own clock. Nothing needs this where other callers
@@ -281,11 +264,8 @@ impl FairLock {
     /// # fn main() {}
     /// ```
     pub async fn sweep(&self) -> Result<SweepReport, Error> {
-        let policy = self.inner.policy_of_few(self.inner.closed.clone());
         let mut memory = SweepMemory::default();
-        let swept = self
-            .inner
-            .sweep(&self.name, &policy, &mut memory, ToRemove::OutOfUse);
+        let swept = (self.inner).sweep(&self.name, &mut memory, ToRemove::OutOfUse);
         self.inner.for_caller(swept).await
     }
 }

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::name::LockName;
 use crate::operator::state_reader;
 use crate::state::LockState;
-use crate::sweep::{SweepMemory, ToRemove};
+use crate::sweeper::{SweepMemory, ToRemove};
 use fairlock_protocol::failure::Failure;
 
 /// What became of a lock that was to be [deleted](LockClient::delete_lock).
@@ -96,7 +96,7 @@ impl ClientInner {
         let was_there = self.requests.retry(&policy, || self.store.read_lock(name));
         let was_there = was_there.await?.value.is_some();
         let mut memory = SweepMemory::default();
-        let swept = self.sweep(name, &policy, &mut memory, ToRemove::EveryIdle);
+        let swept = self.sweep(name, &mut memory, ToRemove::EveryIdle);
         if swept.await?.locks > 0 {
             return Ok(DeleteOutcome::Deleted);
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fairlock::RecordWait;
 
 use fairlock_testkit::datagram_network::Post;
-use fairlock_testkit::sweeps::Sweeping;
+use fairlock_testkit::sweeps::{Sweeping, sweep_table};
 
 use crate::call::Call;
 use crate::faults::{Counts, DUPLICATE_WITHIN, LATEST};
@@ -140,7 +140,7 @@ async fn tidy(world: &Arc<World>) {
     expect_items(world, "after a sweep", 1).await;
     wait(RETENTION + APART + 3600 * SECOND).await;
     if world.plan.swept_when_idle {
-        let swept = host.locks.sweep_table().await;
+        let swept = sweep_table(&host.locks).await;
         swept.unwrap();
     } else {
         world.engine.expire().await.unwrap();

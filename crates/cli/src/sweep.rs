@@ -1,7 +1,6 @@
 //! `fairlock sweep`: removes what crashed clients left in a table, once or again and again.
 
 use std::ops::ControlFlow;
-use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -82,29 +81,23 @@ fn ended(options: &Sweep, number: i32) -> ExitCode {
 
 async fn work(options: &Sweep, locks: &LockClient) -> Result<ExitCode, Failure> {
     let told = |error| Failure::of(&error, &options.location);
-    match (&options.lock, options.every) {
-        (Some(name), _) => {
-            let lock = locks.fair_lock(name).map_err(told)?;
-            let swept = lock.sweep().await.map_err(told)?;
-            told_once(options, one(swept))
-        }
-        (None, None) => {
-            let swept = locks.sweep_table().await.map_err(told)?;
-            told_once(options, swept)
-        }
-        (None, Some(every)) => {
-            let mut sweeps = pin!(locks.sweeps(every).map_err(told)?);
-            // The loop ends with this process, or with the reader of its output.
-            while let Some(swept) = sweeps.next().await {
-                match swept {
-                    Ok(swept) if print(options, swept)?.is_break() => break,
-                    Ok(_) => {}
-                    Err(error) => say(&format!("{}; goes on trying", told(error).text())),
-                }
-            }
-            Ok(ExitCode::SUCCESS)
+    if let Some(name) = &options.lock {
+        let lock = locks.fair_lock(name).map_err(told)?;
+        let swept = lock.sweep().await.map_err(told)?;
+        return told_once(options, one(swept));
+    }
+    let every = options.every.unwrap_or(Duration::MAX);
+    let mut sweeps = locks.sweeps(every).map_err(told)?;
+    // The loop ends with the first sweep, with this process, or with the reader of its output.
+    while let Some(swept) = sweeps.next().await {
+        match swept.map_err(told) {
+            swept if options.every.is_none() => return told_once(options, swept?),
+            Ok(swept) if print(options, swept)?.is_break() => break,
+            Ok(_) => {}
+            Err(failure) => say(&format!("{}; goes on trying", failure.text())),
         }
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn one(removed: SweepReport) -> TableSweepReport {

@@ -120,7 +120,7 @@ mod tests {
                 "create_table",
                 "key_names",
                 "fallback_date",
-                "sweep_table",
+                "`sweeps`",
                 "notifier",
                 "\n",
             ] {

@@ -17,6 +17,7 @@ use tokio::time::sleep;
 
 use crate::bounded_tests::virtual_time;
 use crate::lab::SECOND;
+use crate::sweeps::sweep_table;
 
 /// A day.
 pub const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -257,7 +258,7 @@ pub async fn swept_despite<F: Future<Output = ()>, T: FnOnce() -> F>(
         holds.then(|| Fault::Hold(When::Before, at_gate.clone()))
     });
     let client = world.client_on(&network).await;
-    let sweeping = spawn(async move { client.sweep_table().await });
+    let sweeping = spawn(async move { sweep_table(&client).await });
     gate.reached(1).await;
     touch().await;
     gate.open();

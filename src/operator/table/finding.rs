@@ -214,12 +214,12 @@ impl Finding {
             Finding::Denied { operation, .. } => permit(operation),
             Finding::Refused { .. } => "see what DynamoDB says about it".into(),
             Finding::NoTtl => {
-                "switch it on with `create_table`, or remove idle locks with `sweep_table`"
+                "switch it on with `create_table`, or remove idle locks with `sweeps`"
                     .into()
             }
-            Finding::WithoutTtl => "remove idle locks with `sweep_table`".into(),
+            Finding::WithoutTtl => "remove idle locks with `sweeps`".into(),
             Finding::OtherTtl { .. } => {
-                "name that attribute with `key_names`, or remove idle locks with `sweep_table`"
+                "name that attribute with `key_names`, or remove idle locks with `sweeps`"
                     .into()
             }
             Finding::EventuallyConsistentReplicas { .. } => {

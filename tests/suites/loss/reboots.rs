@@ -8,6 +8,7 @@ use std::time::Duration;
 use fairlock::embedded::{Engine, Fault, When};
 use fairlock::{LockGuard, Participant, RecordWait};
 use fairlock_testkit::lab::{Host, SECOND, acquire, cut_off};
+use fairlock_testkit::sweeps::sweep_table;
 use tokio::time::{Instant, sleep};
 
 use super::stepped_clocks::{Machine, host_on, in_a_file, nobody_else_gets_it};
@@ -122,7 +123,7 @@ fn who_held_a_lock_or_waited_is_gone_at_once_after_a_reboot() {
                         assert_eq!(counts, (2, 1, 1), "{swept}");
                     }
                     "sweeps a table" => {
-                        let swept = caller.locks.sweep_table().await.unwrap();
+                        let swept = sweep_table(&caller.locks).await.unwrap();
                         assert_eq!(swept.removed.holders, 2, "{swept}");
                     }
                     _ => assert!(lock.try_acquire().await.unwrap().is_some(), "{wall}"),

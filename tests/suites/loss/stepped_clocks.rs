@@ -11,6 +11,7 @@ use aws_smithy_types::date_time::Format;
 use fairlock::embedded::{BootTime, Engine, Network, WallClock};
 use fairlock::{Clock, LockClient, LockClientBuilder, RecordWait};
 use fairlock_testkit::lab::{EPOCH, Host, Lab, SECOND, acquire, cut_off, in_lab, waits};
+use fairlock_testkit::sweeps::sweep_table;
 use fairlock_testkit::virtual_time;
 use tokio::time::Instant;
 
@@ -173,7 +174,7 @@ pub(crate) async fn nobody_else_gets_it(caller: &Host, why: &str) {
     let waits = RecordWait::Timeout(3 * SECOND);
     assert!(lock.acquire(waits).await.is_err(), "{why}");
     lock.sweep().await.unwrap();
-    caller.locks.sweep_table().await.unwrap();
+    sweep_table(&caller.locks).await.unwrap();
 }
 
 #[test]

@@ -7,6 +7,7 @@ use fairlock::{Clock, HeldLocks, RecordWait};
 use fairlock_testkit::effort::sampled;
 use fairlock_testkit::lab::{Host, Lab, SECOND};
 use fairlock_testkit::panics::{count_panics, panics};
+use fairlock_testkit::sweeps::sweep_table;
 use fairlock_testkit::virtual_time;
 
 /// The beginning, a usual time, the ends of what milliseconds, dates of answers and the system's types can tell, and beyond.
@@ -41,7 +42,7 @@ async fn asks_for_all(lab: &Lab, one: &Host, other: &Host) {
         );
         let _ = leases.extend(&lease, 60 * SECOND).await;
     }
-    let _ = one.locks.sweep_table().await;
+    let _ = sweep_table(&one.locks).await;
     let _ = other
         .network
         .clone()

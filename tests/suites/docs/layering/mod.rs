@@ -24,7 +24,7 @@ const LAYERS: [(&str, &str); 5] = [
     (
         "facade",
         "acquire blocking client client_state data events guard items leader lease_lock lib lock multi_lock offer operator run scope \
-         semaphore sweep",
+         semaphore sweeper",
     ),
 ];
 

@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::rig::{Rig, SECOND, SHORT};
 use fairlock_testkit::lab::{acquire, cut_off};
-use fairlock_testkit::sweeps::Sweeping;
+use fairlock_testkit::sweeps::{Sweeping, sweep_table};
 
 pub(crate) async fn a_sweep_removes_the_dead_of_a_whole_queue(rig: &Rig) {
     let dead = rig.host_with(|builder| builder.lease_duration(SHORT).successor_slots(1));
@@ -26,7 +26,7 @@ pub(crate) async fn an_idle_lock_is_removed_after_its_retention(rig: &Rig) {
     let locks = rig.host().locks;
     acquire(&rig.host()).await.release().await.unwrap();
     let is_removed = async || {
-        let swept = locks.sweep_table().await.unwrap();
+        let swept = sweep_table(&locks).await.unwrap();
         assert_eq!((swept.locks, swept.failed), (1, 0));
         swept.removed.locks == 1
     };

@@ -4,7 +4,6 @@ mod refused;
 mod shared;
 
 use std::collections::HashMap;
-use std::pin::pin;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Request};
@@ -14,7 +13,7 @@ use tokio::time::sleep;
 
 use fairlock_testkit::lab::SECOND;
 use fairlock_testkit::sweep_fixture::*;
-use fairlock_testkit::sweeps::Sweeping;
+use fairlock_testkit::sweeps::{Sweeping, sweep_table};
 use fairlock_testkit::virtual_time;
 
 #[test]
@@ -117,7 +116,7 @@ fn a_stream_of_sweeps_remembers_what_it_saw_and_reports_each() {
         let _guard = crashed.take("a").await;
         crashed.crash();
         let client = world.client().await;
-        let mut sweeps = pin!(client.sweeps(OFTEN).unwrap());
+        let mut sweeps = client.sweeps(OFTEN).unwrap();
         let began = world.time();
         let first = sweeps.next().await.unwrap().unwrap();
         assert_eq!((first.locks, first.removed), (1, nothing()));
@@ -196,7 +195,7 @@ fn rows_without_a_lock_item_go_unless_somebody_alive_waits_there() {
         let request = request.item("state", text("waiting"));
         let request = request.item("entry", AttributeValue::M(entry));
         request.send().await.unwrap();
-        let swept = world.client().await.sweep_table().await;
+        let swept = sweep_table(&world.client().await).await;
         assert_eq!(swept.unwrap().removed.rows, 2);
         assert_eq!(world.left_of("a").await, [row(3)]);
     });

@@ -6,6 +6,7 @@ use futures::future::join;
 
 use super::{ALLOWED, MINUTE, in_processes, is_refused, named, process};
 use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, holder_told, in_lab};
+use fairlock_testkit::sweeps::sweep_table;
 
 /// A client whose call under the name `job` was refused. Its request took the lock afterwards.
 async fn refused_and_taken(lab: &Lab) -> Host {
@@ -24,7 +25,7 @@ async fn meets_the_lock(client: &Host) {
     let lock = client.lock();
     assert!(lock.try_acquire().await.unwrap().is_none());
     lock.sweep().await.unwrap();
-    client.locks.sweep_table().await.unwrap();
+    sweep_table(&client.locks).await.unwrap();
     assert!(is_refused(&named(client).acquire("else", MINUTE).await));
 }
 

@@ -50,7 +50,7 @@ impl SweepReport {
         ]
     }
 
-    pub(crate) fn add(&mut self, other: SweepReport) {
+    fn add(&mut self, other: SweepReport) {
         self.holders += other.holders;
         self.successors += other.successors;
         self.waiters += other.waiters;
@@ -77,5 +77,45 @@ impl fmt::Display for SweepReport {
             true => f.write_str("; there is more"),
             false => Ok(()),
         }
+    }
+}
+
+/// What one sweep of a table did.
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(fairlock::TableSweepReport::default().to_string(), "0 locks, 0 failed: nothing to remove");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableSweepReport {
+    /// Locks that the sweep visited.
+    pub locks: u64,
+    /// Locks among them that could not be swept to the end; the log says why.
+    pub failed: u64,
+    /// What the sweep removed from all of them.
+    pub removed: SweepReport,
+}
+
+impl TableSweepReport {
+    /// Counts the sweep of one lock, if it came to an end.
+    pub(crate) fn add(&mut self, swept: Option<SweepReport>) {
+        self.locks += 1;
+        match swept {
+            Some(swept) => self.removed.add(swept),
+            None => self.failed += 1,
+        }
+    }
+}
+
+impl fmt::Display for TableSweepReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TableSweepReport {
+            locks,
+            failed,
+            removed,
+        } = self;
+        write!(f, "{locks} locks, {failed} failed: {removed}")
     }
 }

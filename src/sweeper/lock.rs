@@ -1,11 +1,13 @@
 //! Removes what is settled or dead, and nothing else; every removal is conditional on what was seen.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::client_state::ClientInner;
 use crate::name::LockName;
 use crate::queue;
 use crate::reclaim;
-use crate::removal::{self, Removed};
+use crate::removal;
 use crate::requests::{Requests, RetryPolicy};
 use crate::snapshot::{self, Snapshot};
 use crate::store::Timed;
@@ -21,11 +23,11 @@ use fairlock_protocol::witness::Witnesses;
 
 use super::report::SweepReport;
 
-/// The most rounds of one pass over one lock: a damaged counter must not keep one pass busy for ever. Each round removes
+/// The most snapshots of one pass over one lock: a damaged counter must not keep one pass busy for ever. After each, the pass removes
 /// something, or meets what another client changed.
 const ROUNDS: usize = 200;
-/// The most rounds in a row that may end as [`Round::Refused`] before the pass ends, and the most evictions in a row that may be
-/// refused within a round. After one refusal, the next snapshot shows more. After many in a row, no snapshot will do.
+/// The most removals in a row that may be refused before the pass ends. After one refusal, the next snapshot shows more. After many in a
+/// row, no snapshot will do.
 const REFUSED: usize = 5;
 /// The most pages of a queue that one round reads. Later passes read what is further back.
 const PAGES: usize = 50;
@@ -67,70 +69,78 @@ impl SweepMemory {
 }
 
 /// A pass over a single lock.
-pub(crate) struct Sweep<'a> {
-    pub(crate) requests: &'a Requests,
+struct Sweep<'a> {
+    requests: &'a Requests,
     /// The time that the answers of this pass told.
-    pub(crate) witnesses: Witnesses,
+    witnesses: Witnesses,
     /// The lock's name, with as many permits as its item shows.
-    pub(crate) name: LockName,
-    pub(crate) policy: &'a RetryPolicy,
-    pub(crate) memory: &'a mut SweepMemory,
-    pub(crate) to_remove: ToRemove,
-    pub(crate) swept: SweepReport,
+    name: LockName,
+    policy: RetryPolicy,
+    memory: &'a mut SweepMemory,
+    to_remove: ToRemove,
+    /// How many removals in a row found that another client was first.
+    refused: usize,
+    swept: SweepReport,
 }
 
-/// The result of a round.
-enum Round {
-    /// Something changed, so the snapshot is out of date: this pass removed something, or there is no lock item any more. Or the
-    /// answer to an eviction, applied or refused, shows nothing dead on the item, and no rows.
-    Removed,
-    /// Another client was first, so the snapshot is out of date too.
-    Refused(Snapshot),
-    /// Nothing is left that this pass could remove.
-    Over(Snapshot),
-}
-
-impl Round {
-    fn of(is_removed: bool, snapshot: Snapshot) -> Round {
-        match is_removed {
-            true => Round::Removed,
-            false => Round::Refused(snapshot),
+impl ClientInner {
+    /// Sweeps one lock.
+    pub(crate) async fn sweep(
+        self: &Arc<Self>,
+        name: &LockName,
+        memory: &mut SweepMemory,
+        to_remove: ToRemove,
+    ) -> Result<SweepReport, Failure> {
+        let mut sweep = Sweep {
+            requests: &self.requests,
+            witnesses: Witnesses::default(),
+            name: name.as_found(),
+            policy: self.policy_of_few(self.closed.clone()),
+            memory,
+            to_remove,
+            refused: 0,
+            swept: SweepReport::default(),
+        };
+        // Boxed, because callers' futures would otherwise get too deep for the compiler's limits.
+        if let Some(item) = Box::pin(sweep.run()).await? {
+            self.saw(&sweep.name, &item);
         }
+        let swept = sweep.swept;
+        if !swept.is_nothing() {
+            tracing::info!(lock = %name, %swept, "swept");
+        }
+        Ok(swept)
     }
 }
 
 impl Sweep<'_> {
     /// Sweeps until a snapshot shows nothing more to be removed, and returns its lock item. The number of rounds is bounded.
-    pub(crate) async fn run(&mut self) -> Result<Option<LockItem>, Failure> {
-        let mut refused = 0;
+    async fn run(&mut self) -> Result<Option<LockItem>, Failure> {
         for _ in 0..ROUNDS {
-            if self.policy.stop.is_cancelled() {
+            if self.policy.stop.is_cancelled() || self.is_too_late() {
                 break;
             }
             let Some(snapshot) = self.poll().await? else {
                 self.remove_orphans().await?;
                 return Ok(None);
             };
-            let last = match self.round(snapshot).await? {
-                Round::Removed => {
-                    refused = 0;
-                    continue;
-                }
-                Round::Refused(_) if refused < REFUSED => {
-                    refused += 1;
-                    continue;
-                }
-                Round::Refused(last) => {
-                    self.swept.has_more = true;
-                    last
-                }
-                Round::Over(last) => last,
-            };
-            reclaim::date(self.requests, &self.name, &last).await;
-            return Ok(Some(last.item));
+            if let Some(last) = self.round(snapshot).await? {
+                reclaim::date(self.requests, &self.name, &last).await;
+                return Ok(Some(last.item));
+            }
         }
         self.swept.has_more = true;
         Ok(None)
+    }
+
+    /// Whether other clients were first too often.
+    fn is_too_late(&self) -> bool {
+        self.refused > REFUSED
+    }
+
+    /// Notes whether a removal changed anything, or another client was first.
+    fn note(&mut self, is_applied: bool) {
+        self.refused = if is_applied { 0 } else { self.refused + 1 };
     }
 
     /// Takes a snapshot, and takes it again where one answer alone says that something is dead.
@@ -143,7 +153,7 @@ impl Sweep<'_> {
     }
 
     async fn poll_once(&mut self) -> Result<Option<Snapshot>, Failure> {
-        let answer = snapshot::read(self.requests, &self.name, 0, self.policy).await?;
+        let answer = snapshot::read(self.requests, &self.name, 0, &self.policy).await?;
         Ok(answer.map(|answer| {
             self.name = self.name.with_permits(answer.value.item.permits);
             self.witnesses.hear(answer.date);
@@ -160,50 +170,39 @@ impl Sweep<'_> {
         is_alone && (is_over() || snapshot.entries().any(|(_, entry)| is_dead(entry)))
     }
 
-    /// Removes what a snapshot shows to be expired or settled. Each round of the loop evicts an entry of the lock item, reads one
-    /// of a bounded number of pages, or is a refused eviction. The number of refused evictions in a row is bounded.
-    async fn round(&mut self, mut snapshot: Snapshot) -> Result<Round, Failure> {
-        let (mut pages, mut refused) = (1, 0);
+    /// Removes what a snapshot shows to be expired or settled. Returns the last snapshot if nothing is left that this pass could
+    /// remove, and `None` if a new one is to be taken. Each round of the loop evicts an entry of the lock item, reads one of a bounded
+    /// number of pages, or is refused. The number of refusals in a row is bounded.
+    async fn round(&mut self, mut snapshot: Snapshot) -> Result<Option<Snapshot>, Failure> {
+        let mut pages = 1;
         loop {
             let next = match self.decide(&snapshot) {
-                SweepStep::Remove(removal) => {
-                    let removed = self.remove(&snapshot, &removal).await?;
-                    let Some(answer) = removed.shown else {
-                        return Ok(Round::of(removed.is_applied, snapshot));
-                    };
-                    refused = if removed.is_applied { 0 } else { refused + 1 };
-                    self.witnesses.hear(answer.date);
-                    answer.transpose().map(|answer| answer.map(Snapshot::of))
+                SweepStep::Remove(removal) => self.remove(&snapshot, &removal).await?,
+                // What is behind the first page comes to the front in the next round.
+                SweepStep::Delete(upto) => {
+                    let is_applied = self.remove_rows(snapshot.settled_rows(upto)).await?;
+                    self.note(is_applied);
+                    None
                 }
                 // The answer to an eviction shows no rows.
-                SweepStep::ReadOn if snapshot.known == Known::Nothing => return Ok(Round::Removed),
+                SweepStep::ReadOn if snapshot.known == Known::Nothing => None,
                 SweepStep::ReadOn if pages < PAGES => {
                     pages += 1;
-                    snapshot::read_on(snapshot, self.requests, &self.name, self.policy).await?
+                    snapshot::read_on(snapshot, self.requests, &self.name, &self.policy).await?
                 }
                 SweepStep::ReadOn => {
                     self.swept.has_more = true;
-                    return Ok(Round::Over(snapshot));
-                }
-                SweepStep::Delete(upto) => {
-                    // What is behind the first page comes to the front in the next round.
-                    let is_removed = self
-                        .remove_rows(snapshot.settled_rows(upto).collect())
-                        .await?;
-                    return Ok(Round::of(is_removed, snapshot));
+                    return Ok(Some(snapshot));
                 }
                 SweepStep::Idle => {
                     self.remove_idle(&snapshot.item).await?;
-                    return Ok(Round::Over(snapshot));
+                    return Ok(Some(snapshot));
                 }
-                SweepStep::Done => return Ok(Round::Over(snapshot)),
+                SweepStep::Done => return Ok(Some(snapshot)),
             };
-            let Some(next) = next else {
-                return Ok(Round::Removed);
-            };
-            snapshot = self.saw(next);
-            if refused > REFUSED {
-                return Ok(Round::Refused(snapshot));
+            match next {
+                Some(next) if !self.is_too_late() => snapshot = self.saw(next),
+                _ => return Ok(None),
             }
         }
     }
@@ -234,10 +233,14 @@ impl Sweep<'_> {
         }
     }
 
-    /// Carries out a removal, and counts what it removed.
-    async fn remove(&mut self, snapshot: &Snapshot, removal: &Removal) -> Result<Removed, Failure> {
+    /// Carries out a removal, and counts what it removed. Returns the lock as the answer shows it.
+    async fn remove(
+        &mut self,
+        snapshot: &Snapshot,
+        removal: &Removal,
+    ) -> Result<Option<Timed<Snapshot>>, Failure> {
         let (requests, name) = (self.requests, &self.name);
-        let removed = removal::carry_out(requests, name, self.policy, snapshot, removal).await?;
+        let removed = removal::carry_out(requests, name, &self.policy, snapshot, removal).await?;
         let entries = match removal {
             Removal::Evict(_) => &mut self.swept.holders,
             Removal::EvictSuccessor(_) => &mut self.swept.successors,
@@ -245,7 +248,12 @@ impl Sweep<'_> {
         };
         *entries += removed.entries;
         self.swept.gaps += removed.gaps;
-        Ok(removed)
+        self.note(removed.is_applied);
+        let shown = removed.shown.and_then(|answer| {
+            self.witnesses.hear(answer.date);
+            answer.transpose()
+        });
+        Ok(shown.map(|answer| answer.map(Snapshot::of)))
     }
 
     fn saw(&mut self, answer: Timed<Snapshot>) -> Snapshot {
@@ -254,11 +262,14 @@ impl Sweep<'_> {
     }
 
     /// Removes rows. Returns whether any row was removed.
-    async fn remove_rows(&mut self, rows: Vec<&TicketRow>) -> Result<bool, Failure> {
+    async fn remove_rows<'a>(
+        &mut self,
+        rows: impl Iterator<Item = &'a TicketRow>,
+    ) -> Result<bool, Failure> {
         let before = self.swept.rows;
         for row in rows {
             let remove = || queue::remove(&self.requests.store, &self.name, row);
-            let gone = self.requests.retry(self.policy, remove).await?;
+            let gone = self.requests.retry(&self.policy, remove).await?;
             self.swept.rows += u64::from(gone);
         }
         Ok(self.swept.rows > before)
@@ -268,16 +279,11 @@ impl Sweep<'_> {
     /// settled; the rows of live waiters are left to them. The lock item is read once more after the rows, so that these are not
     /// the rows of a lock that started meanwhile.
     async fn remove_orphans(&mut self) -> Result<(), Failure> {
-        let read = || queue::read(&self.requests.store, &self.name, None, ROWS);
-        let Timed {
-            value: page, date, ..
-        } = self.requests.retry(self.policy, read).await?;
-        self.witnesses.hear(date);
-        let read = || self.requests.store.read_lock(&self.name);
-        let Timed {
-            value: lock, date, ..
-        } = self.requests.retry(self.policy, read).await?;
-        self.witnesses.hear(date);
+        let (requests, name) = (self.requests, self.name.clone());
+        let read = || queue::read(&requests.store, &name, None, ROWS);
+        let page = self.heard(requests.retry(&self.policy, read).await?);
+        let read = || requests.store.read_lock(&name);
+        let lock = self.heard(requests.retry(&self.policy, read).await?);
         if page.lock.is_some() || lock.is_some() {
             self.swept.has_more = true;
             return Ok(());
@@ -289,7 +295,12 @@ impl Sweep<'_> {
             })
         };
         let over: Vec<_> = page.rows.iter().filter(is_over).collect();
-        self.remove_rows(over).await.map(|_| ())
+        self.remove_rows(over.into_iter()).await.map(|_| ())
+    }
+
+    fn heard<T>(&mut self, answer: Timed<T>) -> T {
+        self.witnesses.hear(answer.date);
+        answer.value
     }
 
     /// Removes an idle item, if it is to be removed.
@@ -299,7 +310,7 @@ impl Sweep<'_> {
         }
         tracing::info!(lock = %self.name, last = %item.last, "removes an idle lock");
         let remove = || self.requests.store.remove_idle(&self.name, item);
-        let gone = self.requests.retry(self.policy, remove).await?;
+        let gone = self.requests.retry(&self.policy, remove).await?;
         self.swept.locks += u64::from(gone);
         Ok(())
     }

@@ -1,0 +1,9 @@
+//! The sweeper removes what is settled or expired: of one lock by a call, of a whole table by a stream.
+
+mod lock;
+mod report;
+mod table;
+
+pub(crate) use lock::{SweepMemory, ToRemove};
+pub use report::{SweepReport, TableSweepReport};
+pub(crate) use table::Sweeper;
