@@ -1,6 +1,7 @@
 //! The way out of a place: settles its ticket, and gives back what the lock item shows of it.
 
 use crate::attempt::Attempt;
+use crate::cleaning;
 use crate::name::LockName;
 use crate::place_writes;
 use crate::queue;
@@ -79,8 +80,7 @@ impl Exit<'_> {
             state: RowState::Void(None),
             expires_at: 0,
         };
-        let clean = || self.requests.store.clean_row(self.name, &own);
-        let _ = self.requests.retry(self.policy, clean).await;
+        cleaning::clean_row(self.requests, self.name, self.policy, &own).await;
     }
 
     async fn give_back(&mut self, place: &mut Place) -> Result<Act, Failure> {

@@ -131,6 +131,7 @@ mod acquire;
 mod attempt;
 #[cfg(feature = "blocking")]
 pub mod blocking;
+mod cleaning;
 mod client;
 mod client_state;
 mod config;

@@ -112,13 +112,14 @@ pub(crate) async fn write(
     answer.try_map(|answer| answer.try_map(|item| decode(store, verb, (name, ticket), item)))
 }
 
-/// Deletes a row that is still as it was seen. Returns whether this call deleted it: `false` also if another client had.
-pub(crate) async fn remove(
+/// Deletes the row of a ticket, on a condition. Returns whether this call deleted it: `false` also if another client had.
+pub(crate) async fn delete(
     store: &Store,
     name: &LockName,
-    seen: &TicketRow,
+    ticket: Ticket,
+    write: &RowWrite,
 ) -> Result<bool, Failure> {
-    let (write, key) = (RowWrite::remove(seen), store.row_key(name, seen.ticket));
+    let key = store.row_key(name, ticket);
     store.delete(write.verb, key, write.expressions()).await
 }
 

@@ -1,5 +1,6 @@
 //! Clears the way of a claim at the door. Settled rows are deleted without a condition, because no client decides by them any more.
 
+use crate::cleaning;
 use crate::config::{ALL_SLOTS, SHARERS};
 use crate::name::LockName;
 use crate::removal;
@@ -12,7 +13,6 @@ use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::place::{Act, Place};
 use fairlock_protocol::step::{self, ClearingStep, Known, Removal};
-use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::witness::Judge;
 
 /// The most steps that a caller takes through the queue: as many as there can be slots, and a few pages behind them.
@@ -106,10 +106,7 @@ impl<'a> Reclaim<'a> {
             let is_left = snapshot.item.has_left(self.permits);
             let expired = |_| is_over.then_some(snapshot.item.last);
             let refusal = step::next_refusal(&digest, is_left, expired);
-            let lacks = || {
-                self.requests.store.lacks_a_witness()
-                    && undated::lacks_a_date(&snapshot.item, &snapshot.rows)
-            };
+            let lacks = || self.requests.store.lacks_a_witness() && undated::lacks_a_date(snapshot);
             if self.judge.polls_again(&refusal, lacks) {
                 let read = snapshot::read(self.requests, self.name, WATCHED, self.policy);
                 let Some(answer) = read.await? else {
@@ -127,7 +124,7 @@ impl<'a> Reclaim<'a> {
                 });
             }
             if refusal == ClearingStep::Taken && self.requests.has_time_left(self.policy) {
-                date(self.requests, self.name, &self.snapshot).await;
+                undated::stamp(self.requests, self.name, &self.snapshot).await;
             }
             return Ok(refusal);
         }
@@ -153,7 +150,7 @@ impl<'a> Reclaim<'a> {
             && requests.has_time_left(policy)
         {
             let settled: Vec<_> = seen.settled_rows(*upto).map(|row| row.ticket).collect();
-            clean(requests, name, policy, &settled).await;
+            cleaning::clean(requests, name, policy, &settled).await;
         }
         match requests.has_time_left(policy) {
             true => self.read().await,
@@ -179,30 +176,5 @@ impl Budget {
         let is_left = *left > 0;
         *left = left.saturating_sub(1);
         is_left
-    }
-}
-
-/// Stamps what has no date. A process that enters before any answer told it the time leaves no date before its first renewal. If
-/// it dies before that, callers that do not wait could never tell. So a caller that meets the entry stamps it, by one write at
-/// most. The same goes for anything else without a date. A failure is left to the next caller.
-pub(crate) async fn date(requests: &Requests, name: &LockName, snapshot: &Snapshot) {
-    if let Err(failure) =
-        undated::stamp(&requests.store, name, &snapshot.item, &snapshot.rows).await
-    {
-        requests.note_throttling(&failure);
-        tracing::debug!(lock = %name, %failure, "left what has no date to the next who comes");
-    }
-}
-
-/// Deletes settled rows. A failure is left to the next client that cleans.
-pub(crate) async fn clean(
-    requests: &Requests,
-    name: &LockName,
-    policy: &RetryPolicy,
-    settled: &[Ticket],
-) {
-    let delete = || requests.store.delete_rows(name, settled);
-    if let Err(failure) = requests.retry(policy, delete).await {
-        tracing::debug!(lock = %name, %failure, "left settled rows to the next who cleans");
     }
 }

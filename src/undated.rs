@@ -6,33 +6,38 @@ use fairlock_protocol::item::{At, LockItem, TicketRow};
 use fairlock_protocol::write::{LockWrite, RowWrite};
 
 use crate::name::LockName;
-
 use crate::queue;
+use crate::requests::Requests;
+use crate::snapshot::Snapshot;
 use crate::store::{Store, all_of};
 
 /// The most holds that one write stamps: an expression has 4 KB, and each hold some 150 bytes of the condition.
 const DATED_AT_ONCE: usize = 16;
 
-/// Stamps what has no date, if the time is known: holds first, the oldest before the others and as many as one write takes.
-/// If no hold lacks a date, then the first successor, else the newest ticket of which a row is missing, else the first row.
-/// Sends one write at most, and none if nothing lacks a date. A refusal means that something was renewed, stamped or ended
+/// Stamps what has no date, if the time is known. A process that enters before any answer told it the time leaves no date before its
+/// first renewal. If it dies before that, callers that do not wait could never tell. So a caller that meets the entry stamps it, by one
+/// write at most. The same goes for anything else without a date. A failure is left to the next caller.
+pub(crate) async fn stamp(requests: &Requests, name: &LockName, snapshot: &Snapshot) {
+    if let Err(failure) = send(&requests.store, name, snapshot).await {
+        requests.note_throttling(&failure);
+        tracing::debug!(lock = %name, %failure, "left what has no date to the next who comes");
+    }
+}
+
+/// Stamps holds first, the oldest before the others and as many as one write takes. If no hold lacks a date, then the first successor,
+/// else the newest ticket of which a row is missing, else the first row. A refusal means that something was renewed, stamped or ended
 /// since the snapshot. The next caller stamps what is left.
-pub(crate) async fn stamp(
-    store: &Store,
-    name: &LockName,
-    item: &LockItem,
-    rows: &[TicketRow],
-) -> Result<(), Failure> {
+async fn send(store: &Store, name: &LockName, snapshot: &Snapshot) -> Result<(), Failure> {
     let Some(now) = store.stamp() else {
         return Ok(());
     };
     let permits = all_of(name);
-    let write = match first_undated(item, rows) {
+    let write = match first_undated(snapshot) {
         Some(Undated::Holds(holds)) => LockWrite::date_holds(permits, &holds, now),
         Some(Undated::Successor(at, successor)) => {
             LockWrite::date_successor(permits, at, successor, now)
         }
-        Some(Undated::Draw) => LockWrite::date_draw(permits, item.last, now),
+        Some(Undated::Draw) => LockWrite::date_draw(permits, snapshot.item.last, now),
         Some(Undated::Row(entry)) => {
             let write = RowWrite::date(entry, now);
             let dated = queue::write(store, name, entry.ticket, &write).await;
@@ -54,11 +59,11 @@ enum Undated<'a> {
 }
 
 /// Whether anything in the item or the rows has no date.
-pub(crate) fn lacks_a_date(item: &LockItem, rows: &[TicketRow]) -> bool {
-    first_undated(item, rows).is_some()
+pub(crate) fn lacks_a_date(snapshot: &Snapshot) -> bool {
+    first_undated(snapshot).is_some()
 }
 
-fn first_undated<'a>(item: &'a LockItem, rows: &'a [TicketRow]) -> Option<Undated<'a>> {
+fn first_undated(Snapshot { item, rows, .. }: &Snapshot) -> Option<Undated<'_>> {
     let is_undated = |entry: &Entry| entry.renewed_at.is_none();
     let holds = undated_holds(item);
     if !holds.is_empty() {

@@ -255,7 +255,7 @@ impl LockClient {
                 .filter(|hold| hold.is_held())
                 .map(|hold| (hold.name.to_string(), hold.ticket))
                 .collect(),
-            rows_left: inner.store.rows_left(),
+            rows_left: inner.requests.denials.left(),
         }
     }
 

@@ -10,11 +10,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ClientInner, job};
 use crate::attempt::Attempt;
+use crate::cleaning;
 use crate::exit::Exit;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::place_writes;
-use crate::reclaim;
 use crate::requests::RetryPolicy;
 use crate::runtime::background::Task;
 use fairlock_protocol::failure::Failure;
@@ -154,7 +154,7 @@ impl ClientInner {
         let (inner, name) = (Arc::clone(self), name.clone());
         self.spawn(&name.clone(), None, Task::Clean, async move {
             let policy = inner.policy_of_few(CancellationToken::new());
-            reclaim::clean(&inner.requests, &name, &policy, &settled).await;
+            cleaning::clean(&inner.requests, &name, &policy, &settled).await;
         });
     }
 

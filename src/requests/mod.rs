@@ -1,10 +1,12 @@
 //! Sends requests again while that may help: the one loop for all.
 
 mod brakes;
+mod denials;
 mod policy;
 mod reach;
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
@@ -15,6 +17,7 @@ use crate::name::LockName;
 use crate::store::Store;
 use crate::telemetry;
 use brakes::Brakes;
+use denials::Denials;
 pub(crate) use policy::{Limit, RetryPolicy};
 use policy::{OnBusy, Tries, waits_out};
 use reach::Access;
@@ -29,6 +32,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(2);
 pub(crate) struct Requests {
     /// Sends each of them once.
     pub(crate) store: Store,
+    pub(crate) denials: Arc<Denials>,
     brakes: Brakes,
     /// The lock of the waiting call.
     lock: Option<LockName>,
@@ -39,6 +43,7 @@ impl Requests {
     pub(crate) fn new(store: Store) -> Self {
         Requests {
             store,
+            denials: Arc::default(),
             brakes: Brakes::default(),
             lock: None,
             reach: Reach::default(),

@@ -2,8 +2,6 @@
 //!
 //! A request is a single attempt with a time-out. [`Requests`](crate::requests::Requests) try again, in one place for all.
 
-mod access_denied;
-mod batch_delete;
 #[cfg(feature = "metrics")]
 mod capacity;
 mod check;
@@ -38,7 +36,6 @@ use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::NewItem;
 
-use access_denied::Denials;
 pub(crate) use codec::{Item, attributes, number, text, values};
 use date::ServerClock;
 pub(crate) use exchange::ask;
@@ -61,7 +58,6 @@ pub(crate) struct Store {
     patient: Arc<Mutex<BTreeMap<u32, Client>>>,
     config: Config,
     server: ServerClock,
-    denials: Arc<Denials>,
 }
 
 /// An answer, with when its request was sent and when it arrived.
@@ -153,7 +149,6 @@ impl Store {
             patient: Arc::default(),
             config,
             server,
-            denials: Arc::default(),
         }
     }
 

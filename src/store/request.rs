@@ -157,7 +157,7 @@ impl Store {
     }
 
     /// Deletes items without a condition: 25 at most.
-    pub(super) async fn delete_all(
+    pub(crate) async fn delete_all(
         &self,
         verb: &'static str,
         keys: impl Iterator<Item = Item>,

@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::client_state::ClientInner;
 use crate::name::LockName;
 use crate::queue;
-use crate::reclaim;
 use crate::removal;
 use crate::requests::{Requests, RetryPolicy};
 use crate::snapshot::{self, Snapshot};
 use crate::store::Timed;
+use crate::undated;
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::gaps::Gaps;
@@ -20,6 +20,7 @@ use fairlock_protocol::moment::Moment;
 use fairlock_protocol::step::{Known, Occupant, Removal};
 use fairlock_protocol::sweep::{SweepStep, next_sweep};
 use fairlock_protocol::witness::Witnesses;
+use fairlock_protocol::write::RowWrite;
 
 use super::report::SweepReport;
 
@@ -125,7 +126,7 @@ impl Sweep<'_> {
                 return Ok(None);
             };
             if let Some(last) = self.round(snapshot).await? {
-                reclaim::date(self.requests, &self.name, &last).await;
+                undated::stamp(self.requests, &self.name, &last).await;
                 return Ok(Some(last.item));
             }
         }
@@ -267,8 +268,10 @@ impl Sweep<'_> {
         rows: impl Iterator<Item = &'a TicketRow>,
     ) -> Result<bool, Failure> {
         let before = self.swept.rows;
+        let store = &self.requests.store;
         for row in rows {
-            let remove = || queue::remove(&self.requests.store, &self.name, row);
+            let write = RowWrite::remove(row);
+            let remove = || queue::delete(store, &self.name, row.ticket, &write);
             let gone = self.requests.retry(&self.policy, remove).await?;
             self.swept.rows += u64::from(gone);
         }

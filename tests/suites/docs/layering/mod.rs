@@ -18,7 +18,7 @@ const LAYERS: [(&str, &str); 5] = [
     ),
     (
         "port",
-        "attempt counter notify place_writes queue removal requests snapshot store telemetry undated",
+        "attempt cleaning counter notify place_writes queue removal requests snapshot store telemetry undated",
     ),
     ("mechanisms", "exit heartbeat hold reclaim waiter"),
     (

@@ -5,16 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::store::Operation;
 use fairlock_protocol::moment::Moment;
-
-use super::Operation;
 
 /// A client notices after this time that a policy was mended.
 const TRIED_AGAIN: Duration = Duration::from_secs(600);
 
 /// The denials that one client knows of.
 #[derive(Debug, Default)]
-pub(super) struct Denials {
+pub(crate) struct Denials {
     /// When each action was last denied.
     denied: Mutex<Vec<(Operation, Moment)>>,
     /// Settled rows that stayed in the table.
@@ -23,14 +22,14 @@ pub(super) struct Denials {
 
 impl Denials {
     /// Whether an action was denied a while ago, so that it is not worth a request now.
-    pub(super) fn is_denied(&self, action: Operation, now: Moment) -> bool {
+    pub(crate) fn is_denied(&self, action: Operation, now: Moment) -> bool {
         let denied = self.denied();
         let mut of_it = denied.iter().filter(|(denied, _)| *denied == action);
         of_it.any(|(_, at)| now.since(*at) < TRIED_AGAIN)
     }
 
     /// Notes that an action was denied. Returns whether that is news.
-    pub(super) fn note(&self, action: Operation, now: Moment) -> bool {
+    pub(crate) fn note(&self, action: Operation, now: Moment) -> bool {
         let mut denied = self.denied();
         let known = denied.len();
         denied.retain(|(denied, _)| *denied != action);
@@ -38,11 +37,12 @@ impl Denials {
         denied.len() > known
     }
 
-    pub(super) fn leave(&self, rows: usize) {
+    pub(crate) fn leave(&self, rows: usize) {
         self.left.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn left(&self) -> u64 {
+    /// How many settled rows this client left in the table because a policy denies their deletion.
+    pub(crate) fn left(&self) -> u64 {
         self.left.load(Ordering::Relaxed)
     }
 
