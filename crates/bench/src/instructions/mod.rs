@@ -16,6 +16,7 @@ mod bare;
 mod player;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::Credentials;
 use clap::{Parser, ValueEnum};
 use fairlock::embedded::{Engine, Network};
 use fairlock::{FairLock, LockClient, RecordWait};
@@ -48,6 +49,9 @@ pub(crate) async fn run(options: Options) {
     let network = Network::to(&Engine::memory().unwrap());
     let player = Player::recording(network.http_client());
     let config = network.client().config().to_builder();
+    // Signed, as a table in AWS needs it.
+    let signed = Credentials::new("id", "key", None, None, "instructions");
+    let config = config.credentials_provider(signed);
     let client = Client::from_conf(config.http_client(player.http_client()).build());
     let lock = lock(&client).await;
     for _ in 0..REHEARSALS {
