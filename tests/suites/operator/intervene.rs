@@ -247,8 +247,8 @@ fn a_break_of_a_row_that_was_only_held_up_is_not_told_as_broken() {
         let leaves = waiting.abort_handle();
         ops.script(move |request| {
             let is_first = request.operation() == "UpdateItem" && !leaves.is_finished();
-            leaves.abort();
-            is_first.then_some(Fault::Throttle)
+            is_first.then(|| leaves.abort())?;
+            Some(Fault::Throttle)
         });
         let outcome = ops.locks.break_hold("a", &seen, "").await;
         assert_eq!(outcome.unwrap(), BreakOutcome::Gone);
