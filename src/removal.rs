@@ -69,7 +69,7 @@ pub(crate) async fn carry_out(
             });
         }
     };
-    let entries = took(&requests.store, name, place, dead, &answer.value);
+    let entries = took(store, name, place, dead, &answer.value);
     Ok(Removed {
         is_applied: entries > 0,
         entries,
@@ -108,13 +108,7 @@ async fn void(
                 let void = RowWrite::void_dead(dead);
                 let void = || queue::write(store, name, ticket, &void);
                 let answer = requests.retry(policy, void).await?;
-                let entries = took(
-                    &requests.store,
-                    name,
-                    EvictedPlace::Waiter,
-                    dead,
-                    &answer.value,
-                );
+                let entries = took(store, name, EvictedPlace::Waiter, dead, &answer.value);
                 Ok((entries, 0))
             }
         }

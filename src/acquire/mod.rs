@@ -58,7 +58,7 @@ struct Acquisition {
     inner: Arc<ClientInner>,
     /// The task's job in the list of background work.
     listed: Listed,
-    /// The client's store. For a claim that waits, it notifies the callers whether DynamoDB answers.
+    /// The client's requests. For a claim that waits, they notify the callers whether DynamoDB answers.
     requests: Requests,
     name: LockName,
     batch: Arc<Batch>,

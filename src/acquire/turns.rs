@@ -60,7 +60,7 @@ impl Acquisition {
     /// Runs the turns at the place. Each pass of the loop is one hold.
     pub(super) async fn turns(&mut self, mut hold: Arc<Hold>) -> Done {
         let mut before: Option<GiveBack> = None;
-        // Callers need no reports of an outage any more, so the client's plain store is enough.
+        // Callers need no reports of an outage any more, so the client's plain requests are enough.
         self.requests = self.inner.requests.clone();
         loop {
             self.hold = Some(Arc::clone(&hold));

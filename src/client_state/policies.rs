@@ -93,7 +93,7 @@ impl ClientInner {
 }
 
 impl Batch {
-    /// For as long as some member waits. It puts up with denials for a while, if the store tells the callers of them.
+    /// For as long as some member waits. It puts up with denials for a while, if the requests tell the callers of them.
     pub(crate) fn policy(&self) -> RetryPolicy {
         let policy = RetryPolicy::stopped_by(&self.stop).through_denials();
         match self.until() {

@@ -231,13 +231,15 @@ impl Holder {
 
 #[cfg(test)]
 mod tests {
+    use fairlock_protocol::failure::cause;
+
     use super::*;
 
     #[test]
     fn a_table_that_is_not_there_is_told_with_what_makes_one() {
         let refused = |source: &'static str| {
             let (table, verb) = ("locks".to_owned(), "enter");
-            let source = fairlock_protocol::failure::cause(source);
+            let source = cause(source);
             let refused = Error::Refused {
                 table,
                 verb,
@@ -277,7 +279,7 @@ mod tests {
         let refused = Error::Refused {
             table: table.clone(),
             verb,
-            source: fairlock_protocol::failure::cause("denied"),
+            source: cause("denied"),
         };
         let told = "table `locks` refuses `describe the table`: denied";
         assert_eq!(refused.to_string(), told);
@@ -285,7 +287,7 @@ mod tests {
             table,
             verb,
             waited: Duration::from_secs(8),
-            source: fairlock_protocol::failure::cause("no answer"),
+            source: cause("no answer"),
         };
         let told = "table `locks` did not serve `describe the table` within 8.0s: no answer";
         assert_eq!(silent.to_string(), told);

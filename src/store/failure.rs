@@ -87,7 +87,7 @@ impl OutageKind {
 }
 
 /// DynamoDB's code for what a policy denies.
-const DENIED: &str = "AccessDeniedException";
+pub(crate) const DENIED: &str = "AccessDeniedException";
 
 /// Whether a refusal is a policy's.
 pub(crate) fn denies(refusal: &(dyn StdError + 'static)) -> bool {

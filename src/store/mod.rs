@@ -39,11 +39,12 @@ use fairlock_protocol::write::NewItem;
 pub(crate) use codec::{Item, attributes, number, text, values};
 use date::ServerClock;
 pub(crate) use exchange::ask;
-pub(crate) use failure::{Refusal, answered, denies, refusal, refused};
+pub(crate) use failure::{DENIED, Refusal, answered, denies, refusal, refused};
 use identity_cache::IdentityCache;
 pub(crate) use item_budget::{Said, check_room, most_permits};
 pub(crate) use lock_item::all_of;
 pub(crate) use operation::Operation;
+pub(crate) use request::deletion;
 pub(crate) use scan::ScanPlace;
 
 /// A place that a process took with its first request, before any answer told the time, is renewed this soon. Without a date,

@@ -228,11 +228,12 @@ impl Store {
     }
 }
 
+/// The part of a batch that deletes an item.
 #[expect(
     clippy::expect_used,
     reason = "every required field of the request is set here"
 )]
-fn deletion(key: Item) -> WriteRequest {
+pub(crate) fn deletion(key: Item) -> WriteRequest {
     let delete = DeleteRequest::builder().set_key(Some(key)).build();
     WriteRequest::builder()
         .delete_request(delete.expect("a deletion with its key"))

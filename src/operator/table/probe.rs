@@ -2,9 +2,8 @@
 
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
-use aws_sdk_dynamodb::types::{DeleteRequest, WriteRequest};
 
-use crate::store::{Item, Operation, Refusal, Store, answered, ask, number, text};
+use crate::store::{Item, Operation, Refusal, Store, answered, ask, deletion, number, text};
 use fairlock_protocol::failure::Failure;
 
 /// The partition key of all probes, for policies that name leading keys.
@@ -95,16 +94,9 @@ async fn probe_delete(store: &Store) -> Answer {
 }
 
 /// A batch takes no condition. Deleting an item that is not there changes nothing either.
-#[expect(
-    clippy::expect_used,
-    reason = "every required field of the request is set here"
-)]
 async fn probe_batch(store: &Store) -> Answer {
-    let delete = DeleteRequest::builder().set_key(Some(nowhere(store)));
-    let delete = delete.build().expect("a deletion with its key");
-    let write = WriteRequest::builder().delete_request(delete).build();
     let request = store.client().batch_write_item();
-    let request = request.request_items(&store.config().table, vec![write]);
+    let request = request.request_items(&store.config().table, vec![deletion(nowhere(store))]);
     probed("check BatchWriteItem", request.send()).await
 }
 

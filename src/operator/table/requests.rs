@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::types::{
     BillingMode, TableDescription, TimeToLiveSpecification, TimeToLiveStatus,
 };
 
-use crate::store::{Refusal, Store, answered, ask, refused};
+use crate::store::{DENIED, Refusal, Store, answered, ask, refused};
 use fairlock_protocol::failure::Failure;
 
 use super::schema::Schema;
@@ -38,7 +38,7 @@ impl Refusal {
     }
 
     pub(super) fn is_denied(&self) -> bool {
-        self.code == "AccessDeniedException"
+        self.code == DENIED
     }
 
     /// Whether the engine does not know such requests.
