@@ -29,8 +29,7 @@ use crate::text::program;
 
 /// The time from SIGTERM to SIGKILL if the lock is already lost: another client may hold the lock at any moment.
 const AT_ONCE: Duration = Duration::from_millis(250);
-/// How long it may take on a busy machine to find and kill all processes of a command: 0.4 s were seen on two cores that six commands and
-/// their processes kept busy.
+/// How long it may take on a busy machine to find and kill all processes of a command. 0.4 s were seen on two cores that were kept busy.
 const KILLING_TAKES: Duration = Duration::from_secs(1);
 /// What the command finds in its environment: the lock that was named first, its ticket, and the tickets of all its locks as JSON.
 pub(crate) const LOCK: &str = "FAIRLOCK_LOCK";
