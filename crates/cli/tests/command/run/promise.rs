@@ -66,11 +66,11 @@ fn without_a_shell(home: &Home, lease: &str) -> std::process::Command {
 #[test]
 fn a_command_that_is_stopped_for_ever_is_ended_with_its_lease_and_the_script_goes_on() {
     let home = Home::new();
-    let (running, command) = stopped(&home, "3s");
+    let (running, command) = stopped(&home, "8s");
     running.end().assert_ended(76, &["lock `a` was lost"]);
     assert!(!is_alive(command));
     home.run("run a -- true").assert_done();
-    let ended = said(&mut without_a_shell(&home, "3s"));
+    let ended = said(&mut without_a_shell(&home, "8s"));
     ended.assert_refused(
         76,
         &["lock `a` was lost", "what ran in its turn was stopped for"],
@@ -103,7 +103,7 @@ fn a_command_that_heeds_the_warning_has_its_grace() {
     let home = Home::new();
     let script = "trap 'touch heard' USR1; trap 'echo saved; exit 0' TERM; echo $$ > command;
         while :; do sleep 0.05; done";
-    let running = home.start_sh("--lease 3s --kill-after 1s", script);
+    let running = home.start_sh("--lease 6s --kill-after 1s", script);
     let command = running.pid_in("command");
     // What it passes on shows that it watches the command already.
     running.signal(Signal::USR1);
