@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use crate::moment::ServerTime;
 use crate::ticket::{Sequence, Ticket};
 use crate::value::Map;
 
@@ -37,10 +38,6 @@ impl fmt::Debug for Nonce {
         write!(f, "Nonce({self})")
     }
 }
-
-/// DynamoDB's own time since 1970, taken from the `Date` of its answers; no host's clock takes part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ServerTime(pub Duration);
 
 /// What a caller says of itself to clients that inspect the lock; no decision depends on it. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -22,6 +22,7 @@ pub mod place;
 pub mod problem;
 pub mod snapshot;
 pub mod stagger;
+pub mod stamps;
 pub mod step;
 pub mod sweep;
 pub mod ticket;

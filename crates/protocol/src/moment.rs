@@ -1,4 +1,4 @@
-//! A point on the timeline of one process.
+//! Times: on the timeline of one process, by DynamoDB's clock, and by the wall clock of one host.
 
 use std::ops::Add;
 use std::time::Duration;
@@ -21,3 +21,11 @@ impl Add<Duration> for Moment {
         Moment(self.0.saturating_add(span))
     }
 }
+
+/// DynamoDB's own time since 1970, taken from the `Date` of its answers; no host's clock takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerTime(pub Duration);
+
+/// A time since 1970 by the wall clock of one host. Hosts may show any time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostTime(pub Duration);
