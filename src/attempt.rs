@@ -7,13 +7,13 @@ use std::time::Duration;
 use crate::name::LockName;
 use crate::notify::Registration;
 use crate::place_id::PlaceId;
-use crate::store::{Store, Timed, Write};
+use crate::store::{Answered, Store, Timed, Write};
 use fairlock_protocol::entry::{Attributes, Entry, Nonce, Unknown};
 use fairlock_protocol::failure::{Failure, Kind, cause};
 use fairlock_protocol::lease::{Renewal, RenewalHistory};
 use fairlock_protocol::moment::Moment;
+use fairlock_protocol::stamps::Stamps;
 use fairlock_protocol::ticket::Ticket;
-use fairlock_protocol::write::Dating;
 
 /// An attempt to get a place, over all the retries of its requests.
 #[derive(Debug)]
@@ -173,9 +173,9 @@ impl Attempt {
     pub(crate) fn entry(&self, store: &Store, ticket: Ticket) -> Entry {
         let lasting = self.lasting.as_ref();
         let config = store.config();
-        let stamp = match lasting {
-            Some(_) => store.known_past(),
-            None => store.stamp(),
+        let stamps = match lasting {
+            Some(_) => store.past().unwrap_or_default(),
+            None => store.stamps(),
         };
         Entry {
             nonce: self.nonce,
@@ -186,30 +186,38 @@ impl Attempt {
             tickets: self.tickets,
             permits: self.permits,
             beat: 0,
+            session: None,
             lease: lasting.map_or_else(|| self.in_table(config.lease), |(_, lease)| *lease),
-            renewed_at: stamp,
-            since: stamp,
+            stamps,
+            since: stamps.server,
             address: self.address().cloned(),
-            kept_until: None,
+            given_back: false,
             unknown: Unknown::default(),
         }
     }
 
     /// The history of a place of it that was taken by a request first sent at `first_sent`: its lease counts from there, whichever try was
-    /// applied.
-    pub(crate) fn history(&self, store: &Store, first_sent: Moment) -> RenewalHistory {
-        RenewalHistory::taken(first_sent, store.config().lease).with_margin(self.margin)
+    /// applied. The last one was sent as `answered` says. What this client's clock has counted in between, its stamps are not early by.
+    pub(crate) fn history(
+        &self,
+        store: &Store,
+        first_sent: Moment,
+        (shown, answered): (&Entry, Answered),
+    ) -> RenewalHistory {
+        let counted = answered.sent.since(first_sent);
+        let early = answered.early(shown).saturating_sub(counted);
+        RenewalHistory::taken((first_sent, early), store.config().lease).with_margin(self.margin)
     }
 
-    /// Renews what `entry` finds in the item, with a stamp where the time is known. If a later date stands in the way, renews without the
-    /// stamp. If a refusal is due to a later renewal of the same attempt, or to a second copy of this one, the entry is renewed all the same.
+    /// Renews what `entry` finds in the item, with stamps. If a refusal is due to a later renewal of the same attempt, or to a second copy
+    /// of this one, the entry is renewed all the same.
     ///
-    /// A lease counts from before its stamp is taken. A process that stops in between, and then sends, must not rely on the lease
-    /// for longer than the clients that judge it by the date.
+    /// A lease counts from before its stamp is taken. A process that stops in between, and then sends, must not rely on the lease for
+    /// longer than the clients that judge it by its stamps.
     pub(crate) async fn renewed<T, Fut>(
         &self,
         store: &Store,
-        write: impl Fn(u64, Dating) -> Fut + Send,
+        write: impl Fn(u64, Stamps) -> Fut + Send,
         entry: impl Fn(&T) -> Option<&Entry> + Send + Sync,
     ) -> Result<Timed<Write<T>>, Failure>
     where
@@ -217,9 +225,8 @@ impl Attempt {
         Fut: Future<Output = Result<Timed<Write<T>>, Failure>> + Send,
     {
         let began = store.now();
-        let stamp = store.stamp_of_renewal();
-        let mut sent = self.next_beat();
-        let mut answer = write(sent, stamp.map_or(Dating::None, Dating::By)).await?;
+        let sent = self.next_beat();
+        let answer = write(sent, store.stamps()).await?;
         let refused = |write: &Write<T>, beat| match write {
             Write::Applied(_) => None,
             Write::ConditionFailed(item) => {
@@ -228,10 +235,6 @@ impl Attempt {
                 Some(Renewal::refused(own.map(|own| own.beat), beat))
             }
         };
-        if let (Some(Renewal::Older), Some(stamp)) = (refused(&answer.value, sent), stamp) {
-            sent = self.next_beat();
-            answer = write(sent, Dating::UnderLater(stamp)).await?;
-        }
         let value = match (refused(&answer.value, sent), answer.value) {
             (Some(Renewal::Stands), Write::ConditionFailed(Some(item))) => Write::Applied(item),
             (Some(Renewal::Older), _) => return Err(overtaken()),

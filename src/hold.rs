@@ -15,6 +15,7 @@ use crate::place_id::PlaceId;
 use crate::runtime::clock::Clock;
 use crate::runtime::watched::Watched;
 use crate::state::{LockData, YieldRequest, system_time};
+use crate::store::Answered;
 use crate::telemetry::HoldTelemetry;
 use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
 use fairlock_protocol::failure::Failure;
@@ -70,7 +71,7 @@ struct HoldState {
     beat: u64,
     /// The lease that the table shows.
     lease: Duration,
-    /// Other clients can judge the entry by DynamoDB's clock.
+    /// Other clients can judge the entry by DynamoDB's time and their wall clocks.
     is_dated: bool,
     /// `None` until the hold is kept with the client's others.
     stagger: Option<Stagger>,
@@ -171,7 +172,7 @@ impl Hold {
             beats,
             beat: entry.beat,
             lease: entry.lease,
-            is_dated: entry.renewed_at.is_some(),
+            is_dated: entry.stamps.server.is_some(),
             stagger: None,
             trouble: None,
             renewed: 0,
@@ -392,19 +393,19 @@ impl Hold {
         self.held().footing
     }
 
-    /// Takes in that a renewal sent at `sent` was answered with this item. Returns whether the item shows the hold.
-    pub(crate) fn renewed(&self, item: &LockItem, sent: Moment) -> bool {
+    /// Takes in that a renewal was answered with this item. Returns whether the item shows the hold.
+    pub(crate) fn renewed(&self, item: &LockItem, answered: Answered) -> bool {
         let Some((at, entry)) = item.hold_of(self.attempt.nonce, self.newest) else {
             return false;
         };
         self.state.change(|now| {
             now.shows(item, at, entry);
-            now.beats.renewed(entry.beat, sent);
+            now.beats.renewed(entry.beat, answered.sent_early(entry));
             now.beat = entry.beat;
             now.lease = entry.lease;
             now.trouble = None;
             // A renewal that only brings a date is no heartbeat.
-            if std::mem::replace(&mut now.is_dated, entry.renewed_at.is_some()) {
+            if std::mem::replace(&mut now.is_dated, entry.stamps.server.is_some()) {
                 now.stagger.iter_mut().for_each(Stagger::step);
             }
             now.renewed += 1;
@@ -627,7 +628,7 @@ pub(crate) fn shown(item: &LockItem) -> Option<Holder> {
         owner: holder.owner.clone(),
         ticket: holder.first(),
         lease_id: holder.id.clone(),
-        kept_until: holder.kept_until.map(system_time),
+        kept_until: holder.kept_until().map(system_time),
     })
 }
 

@@ -71,9 +71,9 @@
 //!
 //! - **Exclusion**: while a caller considers itself the exclusive holder of a lock, no other caller considers itself a holder.
 //!   The callers that share a lock never hold more permits than it has. This assumes clock rates within the margin below.
-//! - **Fencing**: tickets of a lock only grow, as long as its item stays. A new item starts from the unix time in microseconds, by
-//!   DynamoDB's clock, so that an item which TTL removed comes back with larger tickets. A resource that refuses a ticket smaller
-//!   than the largest it has seen never accepts a stale writer.
+//! - **Fencing**: tickets of a lock only grow, as long as its item stays. A new item starts from the unix time in microseconds, by the
+//!   later of DynamoDB's clock and the host's. So an item that TTL removed comes back with larger tickets. A resource that refuses a ticket
+//!   smaller than the largest it has seen never accepts a stale writer.
 //! - **Order**: grants follow the order of tickets. A waiter that joins the queue within the join timeout and renews its lease in
 //!   time is never overtaken.
 //! - **Progress**: every waiter is granted the lock in the end. All clients that crash at one moment delay the others by one
@@ -89,7 +89,7 @@
 //! - **A lease does not bind a stopped process.** A process that is stopped for longer than its lease learns only afterwards that
 //!   it lost the lock. [Fence](LockGuard::fence) with the [`ticket`](LockGuard::ticket) what must never be written late.
 //!   `docs/fencing.md` says how, for DynamoDB, PostgreSQL and S3.
-//! - **Clocks must run at rates within 2 % of each other** over one lease. They may show any time.
+//! - **Clocks must run at rates within 2 % of each other** over one lease. They may show any time, while DynamoDB's clock is right.
 //! - **A single region, and no cache.** Eventually consistent global tables are unsafe for locks across regions. DAX between
 //!   client and table is unsafe too.
 //! - **Not re-entrant, and no upgrade.** A caller that acquires a lock twice waits for itself. A caller that shares a lock and

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use call::Call;
 
-use crate::client_state::{ClientHandle, READS, Refused, SoughtLease, WaitObserver};
+use crate::client_state::{ClientHandle, Refused, SoughtLease, WaitObserver};
 use crate::config::SHARERS;
 use crate::error::{Closed, Error, Invalid, LockLost};
 use crate::guard::LockGuard;
@@ -157,10 +157,10 @@ impl FairLock {
     /// The write that draws a ticket is conditional on the limit, so no ticket is drawn beyond it, however many callers come at
     /// one moment.
     ///
-    /// The lock item gives the count, so some tickets count whose callers no longer wait. These are callers that left or crashed
-    /// behind the slots, until the queue passes them, and members of the holder's batch that had their turn already. Before a
-    /// call is refused, entries that are expired by DynamoDB's clock are cleared away, unless the holder is alive. A caller that
-    /// has to draw another ticket, because it was passed or lost its place, is counted again.
+    /// The lock item gives the count, so some tickets count whose callers no longer wait. These are callers that left or crashed behind the
+    /// slots, until the queue passes them, and members of the holder's batch that had their turn already. Before a call is refused, entries
+    /// that have expired by DynamoDB's clock and this host's are cleared away, unless the holder is alive. A caller that has to draw
+    /// another ticket, because it was passed or lost its place, is counted again.
     ///
     /// The limit costs no request: the answer that shows the lock held also shows how many callers wait. Only an answer to a
     /// call's own requests refuses it, never what its client saw of the queue before.
@@ -256,10 +256,10 @@ impl FairLock {
     /// Not re-entrant: a caller that holds the lock and acquires it again waits for itself. The error that ends the wait says
     /// that the holder is in the same process. With [`deny_self_wait`](Self::deny_self_wait) such a call fails at once.
     ///
-    /// With [`RecordWait::NoWait`], finding the lock held costs one request, or two within the first second of a hold that its
-    /// process took with its first request. The call leaves nothing in the table. A holder, successor or waiter whose lease has
-    /// expired by DynamoDB's own clock does not count. The call tries for at most four request time-outs, and ends within one
-    /// more. If it does not know by then whether the lock is held, it returns [`Error::Unavailable`].
+    /// With [`RecordWait::NoWait`], finding the lock held costs one request, or two within the first second of a hold that its process took
+    /// with its first request. The call leaves nothing in the table. A holder, successor or waiter does not count whose lease ended 5 s ago
+    /// by DynamoDB's clock and by this host's. The call tries for at most four request time-outs, and ends within one more. If it does not
+    /// know by then whether the lock is held, it returns [`Error::Unavailable`].
     ///
     /// With [`RecordWait::Timeout`], the call returns at most one request time-out after the given time, which covers the whole
     /// call.
@@ -505,15 +505,12 @@ impl FairLock {
         }
     }
 
-    /// Reads the lock until an answer has told the time: once, and again where nothing confirms the first answer. Ignores
-    /// failures, because the call itself meets them.
+    /// Reads the lock if no answer has told the time. Ignores failures, because the call itself meets them.
     async fn know_the_time(&self, until: Option<Moment>) {
         let store = &self.inner.store;
         let reads = async {
-            for _ in 0..READS {
-                if store.knows_the_time() || store.read_lock(&self.name).await.is_err() {
-                    return;
-                }
+            if !store.knows_the_time() {
+                let _ = store.read_lock(&self.name).await;
             }
         };
         self.inner.within_a_request(until, reads).await;

@@ -7,12 +7,14 @@ use crate::attempt::Attempt;
 use crate::name::LockName;
 use crate::requests::{Requests, RetryPolicy};
 use crate::store::{Store, Timed, Write, all_of, refused};
-use fairlock_protocol::entry::{Entry, ServerTime};
+use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{At, Footing, ItemHold, LockItem, Written};
+use fairlock_protocol::moment::HostTime;
 use fairlock_protocol::place::{Act, Found, Place};
+use fairlock_protocol::stamps::{self, Reading, Stamps, Wall};
 use fairlock_protocol::ticket::Ticket;
-use fairlock_protocol::write::{Dating, LockWrite};
+use fairlock_protocol::write::LockWrite;
 
 type Answer = Result<Timed<Write<LockItem>>, Failure>;
 
@@ -41,12 +43,12 @@ pub(crate) struct LeaseTerm {
     /// How many of the hold's permits it keeps.
     pub(crate) permits: u64,
     pub(crate) span: Duration,
-    /// A time that has passed, by DynamoDB's clock.
-    pub(crate) past: ServerTime,
+    /// A time that has passed.
+    pub(crate) past: Stamps,
 }
 
-/// Renews a hold or a slot for its owner's `lease`, without its stamp if a later date stands there. Keeps the item for longer if
-/// it would go too soon. The answer shows the other participants.
+/// Renews a hold or a slot for its owner's `lease`, with its own stamps. Keeps the item for longer if it would go too soon. The answer
+/// shows the other participants.
 pub(crate) async fn renew(
     store: &Store,
     name: &LockName,
@@ -56,17 +58,15 @@ pub(crate) async fn renew(
     renew_as(store, name, attempt, (footing, lease), |write| write).await
 }
 
-/// Renews a hold that was given back once more. It is kept for what it owes, by the clocks of those who watch it or by DynamoDB's,
-/// whichever tells first.
+/// Renews a hold that was given back once more. It is kept for what it owes, by the watch of each observer or by two clocks, whichever
+/// tells first.
 pub(crate) async fn keep_on(
     store: &Store,
     name: &LockName,
     attempt: &Attempt,
     (footing, owed): (Footing, Duration),
 ) -> Answer {
-    let now = store.time_to_come();
-    let until = now.map(|now| ServerTime(now.0 + owed));
-    let give_back = |write: LockWrite| write.given_back(footing.at, until);
+    let give_back = |write: LockWrite| write.given_back(footing.at);
     renew_as(store, name, attempt, (footing, owed), give_back).await
 }
 
@@ -83,9 +83,9 @@ async fn renew_as(
         expires_at,
     } = footing;
     let keeps = store.keeps_for_longer(expires_at);
-    let renew = |beat, dating: Dating| {
+    let renew = |beat, stamps| {
         let beat = (beat, attempt.in_table(lease));
-        let write = LockWrite::renew(all_of(name), (attempt.nonce, footing), beat, dating);
+        let write = LockWrite::renew(all_of(name), (attempt.nonce, footing), beat, stamps);
         store.write_keeping(name, finish(write), keeps)
     };
     let own = attempt.renewed(store, renew, |item: &LockItem| {
@@ -101,30 +101,31 @@ pub(crate) async fn lease_out(
     attempt: &Attempt,
     (footing, term): (Footing, &LeaseTerm),
 ) -> Answer {
-    let now = store.known_past().unwrap_or(term.past);
-    let until = (attempt.next_beat(), term.span, now);
+    let past = store.past().unwrap_or(term.past);
+    let until = (attempt.next_beat(), term.span, past);
     let place = (attempt.nonce, footing);
     let write = LockWrite::lease_out(all_of(name), place, until, Arc::clone(&term.id));
     store.write_keeping(name, write, store.expiry()).await
 }
 
-/// Extends a lease to `by` from now, and never shortens it. Now is no earlier than `past`.
+/// Extends a lease to `by` from the answer that shows it, and never shortens it.
 pub(crate) async fn extend(
     store: &Store,
     name: &LockName,
     (at, entry): (At, &Entry),
-    (by, past): (Duration, ServerTime),
+    (by, reading): (Duration, Reading),
 ) -> Answer {
-    let now = store.known_past().unwrap_or(past);
-    // The item has whole milliseconds. A lease that lasts longer already would end a little earlier if they were cut off later.
-    let now = ServerTime(now.0 - Duration::from_nanos(u64::from(now.0.subsec_nanos() % 1_000_000)));
-    // What the client before knew of the time may be more. The owner's margin would grow with a longer lease from an earlier time.
-    let now = entry.renewed_at.map_or(now, |renewed| renewed.max(now));
-    let end = entry
-        .renewed_at
-        .map(|renewed| renewed.0.saturating_add(entry.lease));
-    let left = end.unwrap_or_default().saturating_sub(now.0);
-    let write = LockWrite::extend(all_of(name), (at, entry), by.max(left), now);
+    // The item has whole milliseconds, and a `Date` has whole seconds. A lease that lasts longer already would end a little earlier if the
+    // wall clock's were cut off later.
+    let wall = match reading.wall {
+        Wall::Shows(HostTime(now)) => {
+            let rest = u64::from(now.subsec_nanos() % 1_000_000);
+            Wall::Shows(HostTime(now - Duration::from_nanos(rest)))
+        }
+        Wall::IsNoWitness => Wall::IsNoWitness,
+    };
+    let extended = stamps::extended((entry.stamps, entry.lease), by, Reading { wall, ..reading });
+    let write = LockWrite::extend(all_of(name), (at, entry), extended);
     store.write_keeping(name, write, store.expiry()).await
 }
 
@@ -135,7 +136,7 @@ pub(crate) async fn release(
     attempt: &Attempt,
     held: ItemHold,
 ) -> Answer {
-    let write = LockWrite::release(all_of(name), attempt.nonce, held, store.stamp());
+    let write = LockWrite::release(all_of(name), attempt.nonce, held, store.stamps().server);
     attempt.note(store.write(name, &write).await)
 }
 

@@ -55,16 +55,18 @@ pub(crate) async fn join(
         attempt.note(write(store, name, ticket, &row).await)
     };
     let answer = requests.retry(policy, join).await?;
+    let answered = answer.answered();
     let row = answer.value.shown().map(|row| row.state);
     Ok(match row {
         Some(RowState::Waiting(entry)) if entry.nonce == attempt.nonce => {
-            JoinOutcome::Waiting(attempt.history(store, first_sent), Box::new(entry))
+            let history = attempt.history(store, first_sent, (&entry, answered));
+            JoinOutcome::Waiting(history, Box::new(entry))
         }
         Some(RowState::Waiting(_) | RowState::Void(_)) | None => JoinOutcome::TooSlow,
     })
 }
 
-/// Renews a waiting row for its owner's `lease`, without its stamp if a later date stands there.
+/// Renews a waiting row for its owner's `lease`, with its own stamps.
 pub(crate) async fn renew(
     store: &Store,
     name: &LockName,

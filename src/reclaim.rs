@@ -6,14 +6,14 @@ use crate::name::LockName;
 use crate::removal;
 use crate::requests::{Requests, RetryPolicy};
 use crate::snapshot::{self, Snapshot, WATCHED};
+use crate::store::Timed;
 use crate::undated;
 use fairlock_protocol::doorway::Seen;
-use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::place::{Act, Place};
+use fairlock_protocol::stamps::Reading;
 use fairlock_protocol::step::{self, ClearingStep, Known, Removal};
-use fairlock_protocol::witness::Judge;
 
 /// The most steps that a caller takes through the queue: as many as there can be slots, and a few pages behind them.
 const STEPS: usize = ALL_SLOTS + 16;
@@ -21,10 +21,9 @@ const STEPS: usize = ALL_SLOTS + 16;
 /// The most evictions of a caller: as many as can share a fair lock, and all slots, whose participants hold it after them.
 const EVICTIONS: usize = SHARERS as usize + ALL_SLOTS;
 
-/// Clears the way of a claim: removes dead holders and successors, dead waiters and gaps, all of them judged by DynamoDB's clock.
-/// Ends when the lock is available, or a live participant stands in the way. The number of steps is bounded, and what is left
-/// then counts as in the way. The next caller finds less of it, because settled tickets are passed and their rows deleted as they
-/// are met.
+/// Clears the way of a claim: removes dead holders and successors, dead waiters and gaps, all of them judged by two clocks. Ends when the
+/// lock is available, or a live participant stands in the way. The number of steps is bounded, and what is left then counts as in the way.
+/// The next caller finds less of it, because settled tickets are passed and their rows deleted as they are met.
 pub(crate) struct Reclaim<'a> {
     requests: &'a Requests,
     name: &'a LockName,
@@ -32,7 +31,8 @@ pub(crate) struct Reclaim<'a> {
     /// How many permits the claim asks for.
     permits: u64,
     pub(crate) snapshot: Snapshot,
-    judge: Judge,
+    /// What the answer to the snapshot told of the time.
+    pub(crate) reading: Reading,
     budget: Budget,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Reclaim<'a> {
         name: &'a LockName,
         policy: &'a RetryPolicy,
         permits: u64,
-        item: LockItem,
+        (item, reading): (LockItem, Reading),
     ) -> Self {
         Reclaim {
             requests,
@@ -51,7 +51,7 @@ impl<'a> Reclaim<'a> {
             policy,
             permits,
             snapshot: Snapshot::of(item),
-            judge: Judge::hears(requests.store.newest_date()),
+            reading,
             budget: Budget {
                 steps: STEPS,
                 evictions: EVICTIONS,
@@ -71,7 +71,7 @@ impl<'a> Reclaim<'a> {
         loop {
             let next = match act {
                 Act::Clear => {
-                    let refusal = self.refusal().await?;
+                    let refusal = self.refusal().await;
                     let seen = judged(&refusal, &self.snapshot.item);
                     act = place.clears(refusal, seen);
                     continue;
@@ -79,15 +79,14 @@ impl<'a> Reclaim<'a> {
                 Act::Remove(removal) => self.remove(&removal).await?,
                 Act::ReadOn if self.snapshot.known == Known::Nothing => self.read().await?,
                 Act::ReadOn => {
-                    let seen = self.snapshot.clone();
-                    let read = snapshot::read_on(seen, self.requests, self.name, self.policy);
-                    read.await?.map(|answer| answer.value)
+                    let seen = (self.snapshot.clone(), self.reading);
+                    snapshot::read_on(seen, self.requests, self.name, self.policy).await?
                 }
                 act => return Ok(act),
             };
             act = match next {
                 Some(snapshot) => {
-                    self.snapshot = snapshot;
+                    (self.snapshot, self.reading) = (snapshot.value, snapshot.reading);
                     place.polled()
                 }
                 None => place.lock_gone(false),
@@ -95,55 +94,43 @@ impl<'a> Reclaim<'a> {
         }
     }
 
-    /// The verdict on what the claim sees. No participant counts as dead by the time of a single answer.
-    async fn refusal(&mut self) -> Result<ClearingStep, Failure> {
-        while self.requests.has_time_left(self.policy) {
-            let (snapshot, time) = (&self.snapshot, self.judge.time());
-            let judge =
-                |entry: &Entry| snapshot::by_server_clock(&self.requests.store, entry, time);
-            let digest = snapshot.digest(|_, entry| judge(entry));
-            let is_over = snapshot::gaps_are_over(&self.requests.store, &snapshot.item, time);
-            let is_left = snapshot.item.has_left(self.permits);
-            let expired = |_| is_over.then_some(snapshot.item.last);
-            let refusal = step::next_refusal(&digest, is_left, expired);
-            let lacks = || self.requests.store.lacks_a_witness() && undated::lacks_a_date(snapshot);
-            if self.judge.polls_again(&refusal, lacks) {
-                let read = snapshot::read(self.requests, self.name, WATCHED, self.policy);
-                let Some(answer) = read.await? else {
-                    return Ok(ClearingStep::Free);
-                };
-                self.judge.hear(answer.date);
-                self.snapshot = answer.value;
-                continue;
-            }
-            if !self.budget.allows(&refusal) {
-                // Dead participants that are left do not matter if there is room for the claim.
-                return Ok(match snapshot.item.has_room_for(self.permits) {
-                    true => ClearingStep::Free,
-                    false => ClearingStep::Taken,
-                });
-            }
-            if refusal == ClearingStep::Taken && self.requests.has_time_left(self.policy) {
-                undated::stamp(self.requests, self.name, &self.snapshot).await;
-            }
-            return Ok(refusal);
+    /// The verdict on what the claim sees.
+    async fn refusal(&mut self) -> ClearingStep {
+        if !self.requests.has_time_left(self.policy) {
+            return ClearingStep::Taken;
         }
-        Ok(ClearingStep::Taken)
+        let (snapshot, reading, store) = (&self.snapshot, self.reading, &self.requests.store);
+        let digest = snapshot.digest(|_, entry| snapshot::by_both_clocks(store, entry, reading));
+        let is_over = snapshot::gaps_are_over(store, &snapshot.item, reading);
+        let is_left = snapshot.item.has_left(self.permits);
+        let expired = |_| is_over.then_some(snapshot.item.last);
+        let refusal = step::next_refusal(&digest, is_left, expired);
+        if !self.budget.allows(&refusal) {
+            // Dead participants that are left do not matter if there is room for the claim.
+            return match self.snapshot.item.has_room_for(self.permits) {
+                true => ClearingStep::Free,
+                false => ClearingStep::Taken,
+            };
+        }
+        if refusal == ClearingStep::Taken {
+            undated::stamp(self.requests, self.name, (&self.snapshot, self.reading)).await;
+        }
+        refusal
     }
 
-    async fn read(&self) -> Result<Option<Snapshot>, Failure> {
-        let snapshot = snapshot::read(self.requests, self.name, WATCHED, self.policy).await?;
-        Ok(snapshot.map(|answer| answer.value))
+    async fn read(&self) -> Result<Option<Timed<Snapshot>>, Failure> {
+        snapshot::read(self.requests, self.name, WATCHED, self.policy).await
     }
 
     /// Carries out a removal, and returns what is seen after it. Settled rows are deleted at once, because they would have to be read again.
     /// What a removal of rows has changed is read if there is time to act on it.
-    async fn remove(&self, removal: &Removal) -> Result<Option<Snapshot>, Failure> {
+    async fn remove(&self, removal: &Removal) -> Result<Option<Timed<Snapshot>>, Failure> {
         let (requests, name, policy, seen) =
             (self.requests, self.name, self.policy, &self.snapshot);
         let removed = removal::carry_out(requests, name, policy, seen, removal).await?;
         if let Some(answer) = removed.shown {
-            return Ok(answer.value.map(Snapshot::of));
+            let item = answer.transpose();
+            return Ok(item.map(|item| item.map(Snapshot::of)));
         }
         if let Removal::Settle(upto) = removal
             && removed.is_applied
@@ -152,10 +139,7 @@ impl<'a> Reclaim<'a> {
             let settled: Vec<_> = seen.settled_rows(*upto).map(|row| row.ticket).collect();
             cleaning::clean(requests, name, policy, &settled).await;
         }
-        match requests.has_time_left(policy) {
-            true => self.read().await,
-            false => Ok(Some(seen.clone())),
-        }
+        self.read().await
     }
 }
 

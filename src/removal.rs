@@ -42,7 +42,7 @@ pub(crate) async fn carry_out(
                 return Ok(Removed::default());
             };
             let evict = || async {
-                let write = LockWrite::evict(all_of(name), dead, held, store.stamp());
+                let write = LockWrite::evict(all_of(name), dead, held, store.stamps().server);
                 store.write(name, &write).await
             };
             let answer = requests.retry(policy, evict).await?;
@@ -131,7 +131,7 @@ fn took<T>(
     dead: &Entry,
     write: &Write<T>,
 ) -> u64 {
-    if write.is_applied() && dead.kept_until.is_none() {
+    if write.is_applied() && !dead.given_back {
         telemetry::evicted(store.config(), name, place, dead);
     }
     u64::from(write.is_applied())

@@ -4,12 +4,13 @@ use fairlock_protocol::entry::Nonce;
 
 /// Every attribute at the top of a lock item or a ticket's row, except those that are named by a nonce. Attributes inside of an
 /// entry are on other paths, and never collide with a key.
-const OURS: [&str; 20] = [
+const OURS: [&str; 21] = [
     "asked",
     "broken",
     "data",
     "departures",
     "drawn_at",
+    "drawn_on_host",
     "entry",
     "format",
     "granted_at",

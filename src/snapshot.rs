@@ -1,14 +1,15 @@
-//! Reads snapshots of a lock, and judges what they show by DynamoDB's own clock.
+//! Reads snapshots of a lock, and judges what they show by two clocks.
 
 use crate::name::LockName;
 use crate::queue::{self, Cursor, Page};
 use crate::requests::{Requests, RetryPolicy};
 use crate::store::{Store, Timed};
-use fairlock_protocol::entry::{Entry, ServerTime};
+use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::lease;
 use fairlock_protocol::snapshot;
+use fairlock_protocol::stamps::{self, Reading};
 use fairlock_protocol::step::Occupant;
 
 /// Rows read at a time, besides the lock item and as many rows as there are slots. Most of these rows are settled.
@@ -38,7 +39,7 @@ pub(crate) async fn read(
 /// Reads the next rows, or the first ones. Skips settled rows that no page has shown yet, however many there are. Returns `None` if there is
 /// no lock item any more.
 pub(crate) async fn read_on(
-    mut snapshot: Snapshot,
+    (mut snapshot, reading): (Snapshot, Reading),
     requests: &Requests,
     name: &LockName,
     policy: &RetryPolicy,
@@ -59,23 +60,24 @@ pub(crate) async fn read_on(
     let limit = store.config().filled_slots + SPARE_ROWS;
     let read = || queue::read(store, name, Some(cursor.clone()), limit);
     let answer = requests.retry_read(policy, read).await?;
-    Ok(Some(answer.map(|page| snapshot.with(page.rows, page.next))))
+    Ok(Some(Timed {
+        reading: reading.and_then(answer.reading),
+        ..answer.map(|page| snapshot.with(page.rows, page.next))
+    }))
 }
 
-/// Judges by DynamoDB's own clock alone, for a client that has not watched the entry.
-pub(crate) fn by_server_clock(store: &Store, entry: &Entry, now: Option<ServerTime>) -> Occupant {
-    let is_over = lease::is_over(entry, store.config().allowance, now);
-    if is_over || lease::ended_before(entry, store.boot_began()) {
-        Occupant::Dead
-    } else {
-        Occupant::Alive
+/// Judges by both clocks, for a client that has not watched the entry.
+pub(crate) fn by_both_clocks(store: &Store, entry: &Entry, reading: Reading) -> Occupant {
+    let is_dead = lease::is_over(entry, reading) || lease::ended_before(entry, store.boot_began());
+    match is_dead {
+        true => Occupant::Dead,
+        false => Occupant::Alive,
     }
 }
 
-/// Whether the newest ticket was drawn so long ago, by DynamoDB's own clock, or by a process of an earlier boot, that no row of it can be
-/// under way.
-pub(crate) fn gaps_are_over(store: &Store, item: &LockItem, now: Option<ServerTime>) -> bool {
+/// Whether the newest ticket was drawn so long ago, by both clocks, or by a process of an earlier boot, that no row of it can be under way.
+pub(crate) fn gaps_are_over(store: &Store, item: &LockItem, reading: Reading) -> bool {
     let join_timeout = item.join_timeout(store.config().join_timeout);
-    let span = join_timeout.saturating_add(store.config().allowance);
-    lease::is_past(item.drawn_at, span, now) || lease::is_before(item.drawn_at, store.boot_began())
+    stamps::is_over(item.drawn, join_timeout, reading)
+        || lease::is_before(item.drawn.server, store.boot_began())
 }

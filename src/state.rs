@@ -448,12 +448,11 @@ impl Participant {
             owner: entry.owner.clone(),
             attributes: entry.attributes.pairs(),
             lease_id: entry.id.clone(),
-            kept_until: entry.kept_until.map(system_time),
+            kept_until: entry.kept_until().map(system_time),
             stage,
             since: entry.since.map(system_time),
             lease: entry.lease,
-            lease_left: entry
-                .renewed_at
+            lease_left: { entry.stamps.server }
                 .zip(at.now)
                 .map(|(renewed, now)| left(renewed, now)),
             is_notifiable: entry.address.is_some(),

@@ -20,6 +20,7 @@ use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::lease;
 use fairlock_protocol::place::{Act, Claim, Found, Place};
+use fairlock_protocol::stamps::Reading;
 use fairlock_protocol::step::ClearingStep;
 use fairlock_protocol::ticket::Ticket;
 
@@ -48,6 +49,8 @@ pub(super) struct Driver<'a> {
     doorway_turn: &'a mut Option<DoorwayTurn>,
     /// The lock item as the last answer showed it, while the place has no ticket.
     seen: Option<LockItem>,
+    /// What that answer told of the time.
+    reading: Reading,
     /// How many permits the entry in the first slot has, if an entry was seen there.
     first: Option<u64>,
     pauses: u32,
@@ -82,6 +85,7 @@ impl<'a> Driver<'a> {
             timeout_factor,
             doorway_turn,
             seen: None,
+            reading: Reading::UNTOLD,
             first: None,
             pauses: 0,
             acquired: Acquired::Nothing,
@@ -165,7 +169,8 @@ impl<'a> Driver<'a> {
         let policy = self.acquisition.policy_at_the_door();
         let read = || self.acquisition.store().read_lock(&self.acquisition.name);
         let read = self.acquisition.requests.retry_read(&policy, read);
-        self.seen = read.await?.value;
+        let answer = read.await?;
+        (self.seen, self.reading) = (answer.value, answer.reading);
         self.seen
             .iter()
             .for_each(|item| self.acquisition.saw(item, None));
@@ -186,7 +191,7 @@ impl<'a> Driver<'a> {
             &acquisition.name,
             &policy,
             acquisition.claim.permits,
-            item,
+            (item, self.reading),
         );
         let (mut place, mut is_taken) = (self.place, false);
         let judged = |refusal: &ClearingStep, item: &LockItem| {
@@ -313,7 +318,8 @@ impl<'a> Driver<'a> {
                 };
                 Ok(act)
             }
-            Ok(Asked::InTheWay(item)) => {
+            Ok(Asked::InTheWay(item, reading)) => {
+                self.reading = reading;
                 self.acquisition.inner.forget(&attempt);
                 self.refused(item)
             }

@@ -8,7 +8,7 @@ use crate::client_state::{Departure, Refused};
 use crate::error::LossReason;
 use crate::hold::{self, Hold};
 use crate::place_writes;
-use crate::store::{Timed, Write};
+use crate::store::{Answered, Write};
 use fairlock_protocol::item::{Footing, ItemPosition, LockItem};
 use fairlock_protocol::lease::{self, RenewalHistory};
 use fairlock_protocol::moment::Moment;
@@ -36,10 +36,10 @@ impl Acquisition {
             return self.lost_place(&attempt, hold::evicted(Some(item), ticket));
         };
         let mut shown = item;
-        let until = beats.believed_until(entry.beat, entry.lease);
-        let until = until.unwrap_or_default();
-        let left = until.since(self.store().now());
-        if left.is_zero() {
+        let (now, shows) = (self.store().now(), (entry.beat, entry.lease));
+        let believed = beats.believed_until(shows.0, shows.1).unwrap_or_default();
+        let until = beats.counted_until(shows.0, shows.1).unwrap_or_default();
+        if until <= now {
             tracing::warn!(lock = %self.name, %ticket, "granted after its lease was over: gives the lock up");
             let seen = item.clone();
             self.leaves(Departure::declined(place, attempt, ticket, seen));
@@ -48,9 +48,12 @@ impl Acquisition {
         }
         let renewed;
         let is_kept = self.store().is_kept(item.expires_at);
-        if lease::is_short(lease, left) || entry.lease > attempt.in_table(lease) || !is_kept {
+        if lease::is_short(lease, believed.since(now))
+            || entry.lease > attempt.in_table(lease)
+            || !is_kept
+        {
             let footing = Footing::of(item, at, entry);
-            let (item, sent) = match Box::pin(self.renew(&attempt, footing, until)).await? {
+            let (item, answered) = match Box::pin(self.renew(&attempt, footing, until)).await? {
                 Ok(renewed) => renewed,
                 Err(reason) => return self.lost_place(&attempt, reason),
             };
@@ -63,7 +66,7 @@ impl Acquisition {
                 return self.lost_place(&attempt, reason);
             };
             (at, entry) = (now_at, now);
-            beats.renewed(entry.beat, sent);
+            beats.renewed(entry.beat, answered.sent_early(entry));
         }
         // The client counts back by its own number of tickets: a wrong number in the table must not lower a fencing token.
         let first = entry.ticket.first_of(attempt.tickets);
@@ -104,10 +107,10 @@ impl Acquisition {
         attempt: &Attempt,
         mut footing: Footing,
         until: Moment,
-    ) -> Result<Result<(LockItem, Moment), LossReason>, Refused> {
+    ) -> Result<Result<(LockItem, Answered), LossReason>, Refused> {
         loop {
             match self.renew_at(attempt, footing, until).await? {
-                Renewed::Shown(item, sent) => return Ok(Ok((item, sent))),
+                Renewed::Shown(shown) => return Ok(Ok(*shown)),
                 Renewed::Elsewhere(now_at) => footing = now_at,
                 Renewed::Not(reason) => return Ok(Err(reason)),
             }
@@ -126,15 +129,13 @@ impl Acquisition {
         let lease = self.claim.bounds.lease(store.config().lease);
         let renew = || place_writes::renew(store, &self.name, attempt, (footing, lease));
         match self.requests.retry_renewal(&policy, renew).await {
-            Ok(Timed {
-                value: Write::Applied(item),
-                sent,
-                ..
-            }) => Ok(Renewed::Shown(item, sent)),
-            Ok(Timed {
-                value: Write::ConditionFailed(item),
-                ..
-            }) => Ok(elsewhere(item, attempt, footing)),
+            Ok(answer) => {
+                let answered = answer.answered();
+                Ok(match answer.value {
+                    Write::Applied(item) => Renewed::Shown(Box::new((item, answered))),
+                    Write::ConditionFailed(item) => elsewhere(item, attempt, footing),
+                })
+            }
             Err(failure) => {
                 let ticket = footing.ticket;
                 tracing::warn!(lock = %self.name, %ticket, %failure, "could not renew the hold that it was granted");
@@ -153,8 +154,8 @@ impl Acquisition {
 
 /// What became of the renewal of a place that holds the lock.
 enum Renewed {
-    /// This item shows it. The renewal was sent then.
-    Shown(LockItem, Moment),
+    /// This item shows it.
+    Shown(Box<(LockItem, Answered)>),
     /// The place still holds the lock, and stands there now.
     Elsewhere(Footing),
     /// The place no longer holds the lock, or that is unknown.

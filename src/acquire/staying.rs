@@ -10,7 +10,7 @@ use crate::hold::Hold;
 use crate::hold_bounds;
 use crate::place_writes::{self, Ended, LeaseTerm};
 use crate::runtime::background::Task;
-use crate::store::{Timed, Write};
+use crate::store::{Answered, Timed, Write};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
@@ -41,14 +41,14 @@ impl Acquisition {
             let (footing, owed) = (hold.footing(), hold.owed());
             place_writes::keep_on(&inner.store, &hold.name, &attempt, (footing, owed))
         };
-        let (item, sent) = match self.writes_last(hold, renew).await {
+        let (item, answered) = match self.writes_last(hold, renew).await {
             Ok(written) => written,
             Err(ended) => return Err(done(ended, caller)),
         };
-        hold.renewed(&item, sent);
+        hold.renewed(&item, answered);
         inner.saw(&hold.name, &item);
         let owed = hold.owed();
-        let until = sent + owed + hold_bounds::to_release(config.lease);
+        let until = answered.sent + owed + hold_bounds::to_release(config.lease);
         tracing::debug!(lock = %hold.name, ticket = %hold.ticket, ?owed, "given back: kept for its shortest time");
         // From now on the lease ends the hold if the client does not, so the process may exit.
         self.listed.becomes(Task::Heartbeat, hold.ticket);
@@ -108,13 +108,13 @@ impl Acquisition {
         })
     }
 
-    /// Sends the last write of a hold that stays: nothing else renews it any more. Returns the item that the write left, and when it was sent.
-    /// Returns the outcome of the turn if the write failed, or if the hold was no longer this client's.
+    /// Sends the last write of a hold that stays: nothing else renews it any more. Returns the item that the write left, and its answer's
+    /// times. Returns the outcome of the turn if the write failed, or if the hold was no longer this client's.
     async fn writes_last<Fut>(
         &self,
         hold: &Hold,
         write: impl Fn() -> Fut + Send + Sync,
-    ) -> Result<(LockItem, Moment), Result<Ended, Failure>>
+    ) -> Result<(LockItem, Answered), Result<Ended, Failure>>
     where
         Fut: Future<Output = Result<Timed<Write<LockItem>>, Failure>> + Send,
     {
@@ -126,8 +126,9 @@ impl Acquisition {
                 Ok(answer) => answer,
                 Err(failure) => return Err(Err(failure)),
             };
+            let answered = answer.answered();
             match answer.value {
-                Write::Applied(item) => return Ok((item, answer.sent)),
+                Write::Applied(item) => return Ok((item, answered)),
                 Write::ConditionFailed(Some(item)) if hold.takes_in_move(&item, before) => {}
                 Write::ConditionFailed(item) => return Err(Ok(Ended::NotOurs(item))),
             }

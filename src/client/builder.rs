@@ -206,8 +206,8 @@ impl LockClientBuilder {
         self
     }
 
-    /// Sets how long an unused lock's item stays in the table, by DynamoDB's clock. It stays for at least half of this time, and at most
-    /// all of it. Default: 7 days.
+    /// Sets how long an unused lock's item stays in the table. It stays for at least half of this time, and at most all of it. Default: 7
+    /// days.
     ///
     /// The retention must be at least a day, and at least twice the lease. Other clients of the lock may have another retention: the longer
     /// counts.
@@ -222,22 +222,6 @@ impl LockClientBuilder {
     /// ```
     pub fn idle_retention(mut self, retention: Duration) -> Self {
         self.settings.idle_retention = retention;
-        self
-    }
-
-    /// Sets the extra time after a lease has ended, by DynamoDB's clock. Only after it may a client that did not observe the entry treat it
-    /// as expired. Default: 10 s.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
-    /// builder.server_clock_allowance(Duration::from_secs(5))
-    /// # }
-    /// ```
-    pub fn server_clock_allowance(mut self, allowance: Duration) -> Self {
-        self.settings.allowance = allowance;
         self
     }
 
@@ -312,8 +296,8 @@ impl LockClientBuilder {
         self
     }
 
-    /// Sets a clock whose wall time stands in for the `Date` that answers do not have. Meant for tests, and for engines whose answers have no
-    /// `Date`, such as DynamoDB Local. Default: none, so that without a `Date` nothing is judged by the server's clock, and
+    /// Sets a clock whose wall time stands in for the `Date` that answers do not have. Meant for tests, and for engines whose answers have
+    /// no `Date`, such as DynamoDB Local. Default: none, so that without a `Date` only watching tells that a lease has ended, and
     /// [`LeaseLock`](crate::LeaseLock) refuses its calls.
     ///
     /// The client reads this clock when an answer without a `Date` arrives. With it, leases across processes, callers that do not wait, and
@@ -324,9 +308,9 @@ impl LockClientBuilder {
     ///
     /// # Limitations
     ///
-    /// - Set it at all clients of the table. What a client without it writes has no date, and no client judges that by the server's clock.
-    /// - The clocks of the clients' hosts must agree within the [server clock allowance](Self::server_clock_allowance) less the grain of a
-    ///   date: 8 s with the defaults. Where they differ by more, a client may pass a holder that is alive, and two callers hold the lock.
+    /// - Set it at all clients of the table. What a client without it writes has no date, and no client judges that without watching it.
+    /// - The clocks of the clients' hosts must agree within three seconds. Where they differ by more, a client may pass a holder that is
+    ///   alive, and two callers hold the lock.
     ///
     /// # Examples
     ///

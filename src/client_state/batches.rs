@@ -115,7 +115,7 @@ impl ClientInner {
             return false;
         };
         match &answer.value {
-            Write::Applied(item) => hold.renewed(item, answer.sent),
+            Write::Applied(item) => hold.renewed(item, answer.answered()),
             Write::ConditionFailed(_) => false,
         }
     }

@@ -215,7 +215,7 @@ impl ClientInner {
         let began = self.store.now();
         loop {
             let hold = item.hold_of(place.nonce, place.ticket);
-            let Some((at, entry)) = hold.filter(|(_, entry)| entry.kept_until.is_none()) else {
+            let Some((at, entry)) = hold.filter(|(_, entry)| !entry.given_back) else {
                 return Ok(());
             };
             let attempt = Attempt::new(place.nonce, place.tickets, place.permits);

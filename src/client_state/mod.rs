@@ -55,9 +55,6 @@ pub(crate) use leaving::Departure;
 pub(crate) use outage::Trouble;
 pub(crate) use wait_estimate::WaitEstimate;
 
-/// The most reads by which a client learns the time. If two answers disagree, the third tells which was wrong; and one answer may tell no
-/// time.
-pub(crate) const READS: usize = 4;
 /// How long a caller goes on waiting after the time at which the background has something to tell.
 pub(crate) const STANDSTILL: Duration = Duration::from_millis(20);
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Lease, LeaseLock, TRIES, lease_of};
+use super::{Lease, LeaseLock, TRIES, handle, lease_of};
 use crate::attempt::Attempt;
 use crate::client_state::SoughtLease;
 use crate::counter::{Asked, Counter, EnterTerms};
@@ -18,6 +18,7 @@ use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{At, LockItem};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::place::{Act, Claim, Found, Place};
+use fairlock_protocol::stamps::Reading;
 use fairlock_protocol::ticket::Ticket;
 
 /// The hold of the lease's own name, and whether its item stays for long enough.
@@ -100,7 +101,8 @@ impl LeaseLock {
     /// Returns the lease under this name if it holds the lock now. If it has expired, and no other caller has taken its permits, it begins
     /// again.
     async fn goes_on(&self, id: &str, span: Duration) -> Result<Option<Lease>, Error> {
-        let Some(item) = self.read().await? else {
+        let answer = self.read().await?;
+        let Some(item) = answer.value else {
             return Ok(None);
         };
         let hold =
@@ -110,11 +112,14 @@ impl LeaseLock {
         };
         let lease = Lease::of(self.name(), entry);
         if let Some(lease) = lease.filter(|_| self.inner().store.is_kept(item.expires_at))
-            && self.is_before(lease.expires).await
+            && self.lasts(entry).await
         {
             return Ok(Some(lease));
         }
-        match self.prolong((at, entry.clone()), span).await {
+        match self
+            .prolong((at, entry.clone()), span, answer.reading)
+            .await
+        {
             Ok(lease) => Ok(Some(lease)),
             // Another caller has taken the permits, or the item is deleted.
             Err(Error::Lost { .. }) => Ok(None),
@@ -128,15 +133,15 @@ impl LeaseLock {
         self.know_the_past("acquire a lease").await?;
         let mut seen = None;
         for _ in 0..TRIES {
-            let own;
-            (own, seen) = Box::pin(self.inner().for_caller(self.enter(id, span))).await?;
+            let (own, reading);
+            (own, seen, reading) = Box::pin(self.inner().for_caller(self.enter(id, span))).await?;
             let Some((hold, is_kept)) = own else { break };
             let lease = Lease::of(self.name(), &hold.1).filter(|_| is_kept);
             match lease {
-                Some(lease) if self.is_before(lease.expires).await => return Ok(lease),
+                Some(lease) if self.lasts(&hold.1).await => return Ok(lease),
                 // A lease of this name that has expired and that no other caller has taken, or one whose item DynamoDB may delete
                 // too soon.
-                _ => match self.prolong(hold, span).await {
+                _ => match self.prolong(hold, span, reading).await {
                     // Another caller has taken the lock, or the item is deleted: no caller was told of this lease.
                     Err(Error::Lost { .. }) => {}
                     done => return done,
@@ -157,7 +162,7 @@ impl LeaseLock {
         &self,
         id: &str,
         lease: Duration,
-    ) -> Result<(Option<Own>, Option<LockItem>), Failure> {
+    ) -> Result<(Option<Own>, Option<LockItem>, Reading), Failure> {
         let policy = self.inner().policy_of_few(self.inner().closed.clone());
         let counter = Counter {
             requests: &self.inner().requests,
@@ -177,22 +182,24 @@ impl LeaseLock {
             max_tries: TRIES,
         });
         let (mut act, mut seen) = (place.sets_out(Seen::Unknown), None);
+        let mut reading = Reading::UNTOLD;
         loop {
             let attempt = self.attempt(permits, id, lease);
             let asked = match (act, seen) {
                 (Act::Enter, _) => counter.enter(&attempt, wish).await?,
                 (Act::EnterOver, Some(item)) => counter.enter_over(&attempt, &item).await?,
                 (Act::Clear, Some(item)) => {
+                    let seen_then = (item, reading);
                     let mut way =
-                        Reclaim::of(counter.requests, self.name(), &policy, permits, item);
+                        Reclaim::of(counter.requests, self.name(), &policy, permits, seen_then);
                     act = way.run(&mut place, |_, item| self.sight(item)).await?;
-                    seen = Some(way.snapshot.item);
+                    (seen, reading) = (Some(way.snapshot.item), way.reading);
                     continue;
                 }
-                (_, seen) => return Ok((self.own(id, seen.as_ref()), seen)),
+                (_, seen) => return Ok((self.own(id, seen.as_ref()), seen, reading)),
             };
             let found;
-            (found, seen) = shown(asked, &attempt);
+            (found, seen, reading) = shown(asked, &attempt);
             let sight = seen.as_ref().map_or(Seen::Nobody, |item| self.sight(item));
             act = place.asked(found, sight);
         }
@@ -216,6 +223,14 @@ impl LeaseLock {
         Some(((At::Slot(0), own.clone()), is_kept))
     }
 
+    /// Whether the time of a lease has not ended.
+    async fn lasts(&self, entry: &Entry) -> bool {
+        match handle::ends(entry) {
+            Some(end) => self.is_before(end).await,
+            None => false,
+        }
+    }
+
     fn attempt(&self, permits: u64, id: &str, lease: Duration) -> Attempt {
         let attempt = self.inner().attempt(1, permits);
         let attempt = attempt.described(self.lock.said());
@@ -233,13 +248,13 @@ fn may_wait(refused: &Error) -> bool {
 }
 
 /// Where an answer shows an attempt's place, and the item that it shows.
-fn shown(asked: Asked, attempt: &Attempt) -> (Found, Option<LockItem>) {
+fn shown(asked: Asked, attempt: &Attempt) -> (Found, Option<LockItem>, Reading) {
     match asked {
         Asked::Taken(taken) => {
-            let item = taken.answer.value;
+            let (item, reading) = (taken.answer.value, taken.answer.reading);
             let found = item.position_of_place(attempt.nonce, taken.ticket).into();
-            (found, Some(item))
+            (found, Some(item), reading)
         }
-        Asked::InTheWay(item) => (Found::Nowhere, item),
+        Asked::InTheWay(item, reading) => (Found::Nowhere, item, reading),
     }
 }

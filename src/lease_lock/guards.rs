@@ -12,10 +12,10 @@ impl LockGuard {
     /// wait for its turn in any way, share the lock or take permits. Then it hands the hold over to a Lambda, a workflow or a later run.
     ///
     /// From the call on, the hold may not be relied on any more. The lease may be from the moment at which it is returned, until
-    /// [`Lease::expires_at`]. Let the work rest in between. From then on this client renews nothing, and no process watches over the hold. The lease is one of the
-    /// [lease lock](crate::LockClient::lease_lock) of the same name, or of that of the [semaphore](crate::Semaphore::lease_lock) or of the
-    /// [shared lock](crate::LeaseLock::shared): they find it by its name, extend and release it. Costs one request, and as many
-    /// more as [`LeaseLock::acquire`](crate::LeaseLock::acquire) needs to learn the time.
+    /// [`Lease::expires_at`]. Let the work rest in between. From then on this client renews nothing, and no process watches over the hold.
+    /// The lease is one of the [lease lock](crate::LockClient::lease_lock) of the same name, or of that of the
+    /// [semaphore](crate::Semaphore::lease_lock) or of the [shared lock](crate::LeaseLock::shared): they find it by its name, extend and
+    /// release it. Costs one request, and another if no answer has told this client the time.
     ///
     /// The [longest](crate::FairLock::max_hold) and the [shortest](crate::FairLock::min_hold) time of the hold do not apply to the
     /// lease. Callers of this client that came together with this caller lose their place behind it, and wait at the end of the queue.

@@ -36,20 +36,18 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Returns `None` if the entry is no lease of this kind, or has no date.
+    /// Returns `None` if the entry is no lease of this kind, or has no date. Its owner is told the earlier end of the two clocks': one that
+    /// is wrong makes no lease longer.
     pub(super) fn of(name: &LockName, entry: &Entry) -> Option<Self> {
-        let expires = in_millis(
-            entry
-                .renewed_at?
-                .0
-                .saturating_add(lease::believed(entry.lease)),
-        );
+        let by_server = ends(entry)?;
+        let by_host = entry.stamps.host.map(|at| end(at.0, entry));
+        let expires = by_host.map_or(by_server, |host| by_server.min(ServerTime(host)));
         Some(Lease {
             lock: name.lock().to_owned(),
             id: entry.id.clone()?,
             nonce: entry.nonce,
             ticket: entry.ticket,
-            expires: ServerTime(expires),
+            expires,
         })
     }
 
@@ -92,10 +90,11 @@ impl Lease {
         self.ticket
     }
 
-    /// When the owner must stop relying on the lease, by DynamoDB's clock: 2 % of the lease before others may take the lock.
+    /// When the owner must stop relying on the lease: 2 % of it before others may take the lock. It is the earlier of two ends, by DynamoDB's
+    /// clock and by that of the host that took or extended the lease.
     ///
-    /// DynamoDB has many front ends, and each has a clock. The time counts from the earlier of two answers. An owner that
-    /// measures what is left by a clock that may be slower than theirs, for example this host's, must stop earlier by as much.
+    /// If one of the two is behind, the time that is told is early by as much. An owner that measures what is left by a clock that may be
+    /// slower, for example this host's, must stop earlier by as much.
     ///
     /// # Examples
     ///
@@ -107,6 +106,15 @@ impl Lease {
     pub fn expires_at(&self) -> SystemTime {
         system_time(self.expires)
     }
+}
+
+/// When the owner of a lease must stop relying on it, by DynamoDB's clock.
+pub(super) fn ends(entry: &Entry) -> Option<ServerTime> {
+    entry.stamps.server.map(|at| ServerTime(end(at.0, entry)))
+}
+
+fn end(begins: Duration, entry: &Entry) -> Duration {
+    in_millis(begins.saturating_add(lease::believed(entry.lease)))
 }
 
 pub(super) fn check_id(id: &str) -> Result<(), Invalid> {

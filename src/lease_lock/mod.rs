@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::attempt::Attempt;
-use crate::client_state::{ClientHandle, READS};
+use crate::client_state::ClientHandle;
 use crate::config;
 use crate::error::{Error, Invalid, LossReason};
 use crate::hold;
@@ -18,11 +18,12 @@ use crate::lock::{FairLock, check_attributes};
 use crate::name::LockName;
 use crate::place_writes::{self, Ended};
 use crate::state::Waiting;
-use crate::store::dateless;
+use crate::store::{Timed, dateless};
 use crate::wait::RecordWait;
 use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
 use fairlock_protocol::item::{At, Footing, ItemHold, LockItem};
 use fairlock_protocol::moment::Moment;
+use fairlock_protocol::stamps::{Reading, Stamps};
 use fairlock_protocol::ticket::Ticket;
 
 pub use handle::Lease;
@@ -31,9 +32,6 @@ use handle::check_id;
 /// DynamoDB's dates have whole seconds.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// The most reads that find out the time, where answers tell it and do not agree.
-const MAX_READS: usize = 4 * READS;
-const DISCORD: &str = "no two of its answers agree in their `Date`, and leases end by it";
 /// The most tries to enter. A try is repeated if the participant that was in its way is gone by now.
 const TRIES: u8 = 6;
 
@@ -44,10 +42,10 @@ const TRIES: u8 = 6;
 /// released or ends, and a lease never goes before callers that wait. Only a lease that has expired and that no other caller has
 /// taken yet begins again for its own name.
 ///
-/// **A lease expires by DynamoDB's own clock.** Other callers, those in the queue included, take the lock when the lease's time
-/// has ended. They take it at the latest one allowance of the server clock and its grain later (12 s by default). The owner goes
-/// by [`Lease::expires_at`]. That is early by as much as hosts' clocks may run apart and by the grain of that clock (2 % of the
-/// time that was asked for). The owner fences with the [`ticket`](Lease::ticket) what must not be written late.
+/// **A lease expires by DynamoDB's own clock.** Other callers, those in the queue included, take the lock when the lease's time has ended.
+/// They take it 5 s later, or up to 10 s where clocks differ. The owner goes by [`Lease::expires_at`]. That is early by as much as hosts'
+/// clocks may run apart and by the grain of that clock (2 % of the time that was asked for). The owner fences with the
+/// [`ticket`](Lease::ticket) what must not be written late.
 ///
 /// Where answers have no `Date`, calls that take or extend a lease return [`Error::Refused`], unless the client has a
 /// [clock that stands in for it](crate::LockClientBuilder::fallback_date).
@@ -190,10 +188,9 @@ impl LeaseLock {
         self
     }
 
-    /// Takes the lock if it is available now, under the name `id` and for `span`: from one second to a day, and at most half of
-    /// the [idle retention](crate::LockClientBuilder::idle_retention). A single request if the lock is free, and three for a share or for
-    /// some of the permits. Two more where no
-    /// two answers told this client the time within the last 25 s, and up to sixteen each time that answers disagree.
+    /// Takes the lock if it is available now, under the name `id` and for `span`: from one second to a day, and at most half of the [idle
+    /// retention](crate::LockClientBuilder::idle_retention). A single request if the lock is free, and three for a share or for some of the
+    /// permits. Another if no answer has told this client the time.
     ///
     /// A call under the same name again is recognised. If the name holds the lock, the call returns the lease as it stands, not a
     /// longer one. A lease that has expired, and that no other caller has taken, begins again. So a name is for one piece of
@@ -205,11 +202,10 @@ impl LeaseLock {
     ///
     /// # Errors
     ///
-    /// [`Error::NotGranted`] if another caller holds the lock, or waits for it. [`Error::Refused`] where answers have no `Date`,
-    /// as those of DynamoDB Local: no clock could tell then when the lease ends. [`Error::Unavailable`] also where no two of
-    /// sixteen answers tell the same time. The name may then hold the lock for the lease's time, and a call under the same name
-    /// finds it again. [`Error::Invalid`] for a name that is empty or longer than 256 bytes, or a time out of its range. Else as
-    /// [`FairLock::acquire`](crate::FairLock::acquire).
+    /// [`Error::NotGranted`] if another caller holds the lock, or waits for it. [`Error::Refused`] where answers have no `Date`, as those
+    /// of DynamoDB Local: no clock could tell then when the lease ends. After [`Error::Unavailable`] the name may hold the lock for the
+    /// lease's time, and a call under the same name finds it again. [`Error::Invalid`] for a name that is empty or longer than 256 bytes,
+    /// or a time out of its range. Else as [`FairLock::acquire`](crate::FairLock::acquire).
     ///
     /// # Examples
     ///
@@ -303,13 +299,12 @@ impl LeaseLock {
     /// # }
     /// ```
     pub async fn find(&self, id: &str) -> Result<Option<Lease>, Error> {
-        let item = self.in_time("find", self.read()).await?;
+        let item = self.in_time("find", self.read()).await?.value;
         let found = item.as_ref().and_then(|item| lease_of(item, id, 1));
         Ok(found.and_then(|entry| Lease::of(self.name(), entry)))
     }
 
-    /// Extends the lease to `by` from now. Never shortens it: another process may rely on the later expiry. Two requests, and one
-    /// more where no two answers told this client the time within the last 25 s. Where answers disagree, up to sixteen more.
+    /// Extends the lease to `by` from now. Never shortens it: another process may rely on the later expiry. Two requests.
     ///
     /// # Cancel safety
     ///
@@ -335,15 +330,14 @@ impl LeaseLock {
     }
 
     async fn go_on(&self, lease: &Lease, by: Duration) -> Result<Lease, Error> {
-        let (item, expires) = (self.read().await?, Some(lease.expires));
+        let (answer, expires) = (self.read().await?, Some(lease.expires));
         let seen = self
-            .holder_of(lease.nonce, lease.ticket, expires, item)
+            .holder_of(lease.nonce, lease.ticket, expires, answer.value)
             .await?;
-        self.prolong(seen, by).await
+        self.prolong(seen, by, answer.reading).await
     }
 
-    /// Releases the lease and hands the lock off. A single request. If that had no answer, or finds that the lease no longer
-    /// holds the lock, as many more as it takes to know the time.
+    /// Releases the lease and hands the lock off. A single request.
     ///
     /// # Cancel safety
     ///
@@ -437,15 +431,29 @@ impl LeaseLock {
     }
 
     /// Each further round of the loop means that another caller has extended the lease meanwhile.
-    async fn prolong(&self, seen: (At, Entry), by: Duration) -> Result<Lease, Error> {
+    async fn prolong(
+        &self,
+        seen: (At, Entry),
+        by: Duration,
+        mut reading: Reading,
+    ) -> Result<Lease, Error> {
         let (inner, name) = (self.inner(), self.name());
         let policy = inner.policy_of_a_lease(&CancellationToken::new());
-        let (mut at, mut seen) = seen;
+        let (mut at, mut seen, mut read_at) = (seen.0, seen.1, inner.store.now());
         loop {
-            let past = self.know_the_past("extend a lease").await?;
-            let extend = || place_writes::extend(&inner.store, name, (at, &seen), (by, past));
+            if reading.date.is_none() {
+                let table = &inner.store.config().table;
+                return Err(Error::of(dateless("extend a lease"), table, Duration::ZERO));
+            }
+            // What tries have taken since the answer was read is added.
+            let extend = || {
+                let by = by.saturating_add(inner.store.now().since(read_at));
+                place_writes::extend(&inner.store, name, (at, &seen), (by, reading))
+            };
             let extended = inner.requests.retry(&policy, extend);
-            let answer = Box::pin(inner.for_caller(extended)).await?.value;
+            let answer = Box::pin(inner.for_caller(extended)).await?;
+            (reading, read_at) = (answer.reading, answer.arrived);
+            let answer = answer.value;
             let is_done = answer.is_applied();
             let expires = Lease::of(name, &seen).map(|lease| lease.expires);
             let shown = answer.shown();
@@ -475,44 +483,32 @@ impl LeaseLock {
         }
     }
 
-    /// Returns a time at which a lease may begin. Reads the lock to learn it, if no answers have told it lately.
-    pub(crate) async fn know_the_past(&self, verb: &'static str) -> Result<ServerTime, Error> {
+    /// Returns a time at which a lease may begin. Reads the lock to learn it, if no answer has told it.
+    pub(crate) async fn know_the_past(&self, verb: &'static str) -> Result<Stamps, Error> {
         let store = &self.inner().store;
         let started = store.now();
-        self.ask_for_the_time(|| store.past().is_some()).await?;
+        if !store.knows_the_date_well() {
+            self.read().await?;
+        }
         let waited = store.now().since(started);
-        store.past().ok_or_else(|| match store.is_told_no_time() {
-            true => Error::of(dateless(verb), &store.config().table, waited),
-            false => self.inner().unavailable(verb, waited, DISCORD),
-        })
+        let dateless = || Error::of(dateless(verb), &store.config().table, waited);
+        store.past().ok_or_else(dateless)
     }
 
     /// Whether `then` is still to come. Returns `false` where nothing tells, which costs the caller no more than an error that
     /// says less.
     async fn is_before(&self, then: ServerTime) -> bool {
         let store = &self.inner().store;
-        let asked = self.ask_for_the_time(|| store.knows_the_date()).await;
-        asked.is_ok() && store.is_before(then)
+        let is_told = store.knows_the_date() || self.read().await.is_ok();
+        is_told && store.is_before(then)
     }
 
-    /// Reads the lock until the time is known, because several front ends may be wrong, each by another amount. Stops early if no
-    /// answer tells any time.
-    async fn ask_for_the_time(&self, is_known: impl Fn() -> bool) -> Result<(), Error> {
-        for read in 0..MAX_READS {
-            if is_known() || read >= READS && self.inner().store.is_told_no_time() {
-                break;
-            }
-            self.read().await?;
-        }
-        Ok(())
-    }
-
-    async fn read(&self) -> Result<Option<LockItem>, Error> {
+    async fn read(&self) -> Result<Timed<Option<LockItem>>, Error> {
         let inner = self.inner();
         let policy = inner.policy_of_a_lease(&inner.closed);
         let read = || inner.store.read_lock(self.name());
         let read = inner.requests.retry(&policy, read);
-        Ok(Box::pin(inner.for_caller(read)).await?.value)
+        Box::pin(inner.for_caller(read)).await
     }
 
     /// No task renews the item's TTL while the lease lasts, so the lease must end before DynamoDB may delete the item.

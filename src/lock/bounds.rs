@@ -53,8 +53,8 @@ impl FairLock {
     ///
     /// [`release`](crate::LockGuard::release) then sends one renewal, which says that the lock was given back and until when it is
     /// [kept](crate::Participant::kept_until), and returns. The process may end: others have the lock when that time is over by DynamoDB's
-    /// clock, at most a second later, and earlier or later by what its front ends' clocks differ. If the process lives on, the client releases
-    /// the lock in the background, on time. A shutdown does not wait for that, also if it is to release what is held.
+    /// clock and by their host's. That is at most a second later, and earlier or later by what clocks differ. If the process lives on, the
+    /// client releases the lock in the background, on time. A shutdown does not wait for that, also if it is to release what is held.
     ///
     /// # Limitations
     ///

@@ -226,8 +226,8 @@ impl FairLock {
     /// [`sweeps`](LockClient::sweeps) says. A live holder, successor or waiter is never touched: each removal fails if what it
     /// removes has changed since it was seen.
     ///
-    /// An entry has expired when its lease, and the allowance, have passed by DynamoDB's own clock. Nothing needs this where other callers
-    /// come for the lock, because they clear their way themselves. After the last release and a sweep, a lock is one item.
+    /// An entry has expired when its lease and 5 s have passed by DynamoDB's clock and by the hosts'. Nothing needs this where other
+    /// callers come for the lock, because they clear their way themselves. After the last release and a sweep, a lock is one item.
     ///
     /// Costs one request if there is nothing to do in a queue of some twenty waiters at the most. Each removal costs one or two. A pass is
     /// bounded, and says if it left something.

@@ -37,15 +37,14 @@ pub enum DeleteOutcome {
         /// The lock as it was seen.
         state: Box<LockState>,
     },
-    /// The lock is idle, and its newest ticket is not a minute old by DynamoDB's clock. If the lock were used again, a new ticket might
-    /// not be larger.
+    /// The lock is idle, and its newest ticket is not a minute old, by DynamoDB's clock or this host's. If the lock were used again, a new
+    /// ticket might not be larger.
     TooNew,
 }
 
 impl LockClient {
     /// Deletes an idle lock now: its item, with the data on it, and the rows that are settled. Holders, successors and waiters whose leases
-    /// have expired by DynamoDB's clock are removed first. If anybody holds the lock or waits for it, it stays, and the outcome is
-    /// [`DeleteOutcome::InUse`].
+    /// have expired are removed first. If anybody holds the lock or waits for it, it stays, and the outcome is [`DeleteOutcome::InUse`].
     ///
     /// Not needed as a rule: DynamoDB's TTL deletes a lock that was idle for the
     /// [idle retention](crate::LockClientBuilder::idle_retention). Meant for names that come once, for data that must go, and for a lock

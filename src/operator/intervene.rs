@@ -224,7 +224,7 @@ impl ClientInner {
         }
         let notice = self.notice(seen.first(), seen.ticket, reason);
         let write = || async {
-            let (permits, stamp) = (all_of(name), self.store.stamp());
+            let (permits, stamp) = (all_of(name), self.store.stamps().server);
             let write = match holds {
                 true => LockWrite::evict(permits, entry, ItemHold::of(&item, at, entry), stamp),
                 false => LockWrite::evict_successor(permits, at, entry),

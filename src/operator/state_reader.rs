@@ -1,5 +1,7 @@
 //! Reads a lock, or all locks of a table, without taking part.
 
+use std::time::Duration;
+
 use crate::name::LockName;
 use crate::queue::{self, Page};
 use crate::requests::{Requests, RetryPolicy};
@@ -8,10 +10,11 @@ use crate::store::{ScanPlace, Store, Timed};
 use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::TicketRow;
-use fairlock_protocol::witness;
 
 /// Rows read at a time. A page ends at a megabyte, which is some 3,000 rows.
 const ROWS: usize = 1000;
+/// A `Date` is a whole second.
+const GRAIN: Duration = Duration::from_secs(1);
 
 /// Reads the lock item and all of the queue. The pages are not one snapshot: a waiter that got a slot meanwhile is shown once, where the
 /// lock item had it.
@@ -22,7 +25,7 @@ pub(crate) async fn lock(
 ) -> Result<LockState, Failure> {
     let store = &requests.store;
     let read = requests.retry(policy, || queue::read(store, name, None, ROWS));
-    let Timed { value, date, .. } = read.await?;
+    let Timed { value, reading, .. } = read.await?;
     let Page {
         lock,
         mut rows,
@@ -41,7 +44,7 @@ pub(crate) async fn lock(
         rows.extend(page.rows);
         next = page.next;
     }
-    let at = read_at(store, date);
+    let at = read_at(store, reading.date);
     Ok(LockState::of(name, &item, at).with_queue(&item, &rows, at))
 }
 
@@ -55,10 +58,10 @@ pub(crate) async fn page(
     let scan = || store.scan_lock_items(from.clone());
     let Timed {
         value: (found, next),
-        date,
+        reading,
         ..
     } = requests.retry(policy, scan).await?;
-    let at = read_at(store, date);
+    let at = read_at(store, reading.date);
     let states = found
         .into_iter()
         .map(|(name, item)| item.map(|item| LockState::of(&name, &item, at)));
@@ -67,7 +70,8 @@ pub(crate) async fn page(
 
 fn read_at(store: &Store, date: Option<ServerTime>) -> ReadAt {
     ReadAt {
-        now: date.map(witness::of_one),
+        // A `Date` is a second coarse.
+        now: date.map(|date| ServerTime(date.0.saturating_sub(GRAIN))),
         boot: store.boot_began(),
     }
 }

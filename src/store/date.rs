@@ -1,9 +1,6 @@
-//! DynamoDB's own time, read off the `Date` of its answers.
+//! DynamoDB's own time, read off the `Date` of its answers, and the wall clock of this host beside it.
 //!
-//! The protocol's `date_history` decides what the answers mean. No entry is judged by the `Date` of one answer alone: its `witness` sees
-//! to that. A connection leads to one front end for as long as it is kept. So a connection whose time nothing confirms is not
-//! kept, and the next answer comes from another front end. What a gateway says of the time while DynamoDB is out of reach does
-//! not count.
+//! What a gateway says of the time while DynamoDB is out of reach does not count.
 //!
 //! Some engines send no `Date`. There a clock of this host may stand in for it, if the client has one. An answer that has a `Date` always
 //! wins over that clock.
@@ -17,37 +14,33 @@ use aws_sdk_dynamodb::config::interceptors::{
 };
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::BoxError;
-use aws_smithy_runtime_api::client::connection::ConnectionMetadata;
 use aws_smithy_types::DateTime;
 use aws_smithy_types::config_bag::{Storable, StoreReplace};
 use aws_smithy_types::date_time::Format;
 
-use crate::config::DATE_GRAIN;
 use crate::runtime::clock::Clock;
-use fairlock_protocol::date_history::{DateHistory, Heard, Here, Seen};
-use fairlock_protocol::entry::ServerTime;
-use fairlock_protocol::moment::Moment;
+use fairlock_protocol::moment::{HostTime, Moment, ServerTime};
+use fairlock_protocol::stamps::{LastDate, Stamps, Wall};
+use fairlock_protocol::told::ToldTime;
 
 use super::exchange;
-use super::front_end::{self, FrontEnd};
 
 /// The last second that a `Date` can tell, at the end of the year 9999.
 const LAST_DATE: u64 = 253_402_300_799;
 
-/// The newest `Date`s seen by a client, and when it sent the requests that brought them.
+/// What the answers of a client have told of the time.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerClock {
     clock: Clock,
     /// Stands in for the `Date` that answers do not have.
     fallback: Option<Clock>,
-    dates: Arc<Mutex<Dates>>,
+    told: Arc<Mutex<Told>>,
 }
 
 #[derive(Debug, Default)]
-struct Dates {
-    history: DateHistory<FrontEnd>,
-    /// Some answer had a `Date`. From then on the fallback counts for nothing.
-    is_dated: bool,
+struct Told {
+    time: ToldTime,
+    /// When the only machine whose processes use the table was started. An answer that says so comes from an engine on this very machine.
     boot_began: Option<ServerTime>,
 }
 
@@ -56,89 +49,47 @@ impl ServerClock {
         ServerClock {
             clock,
             fallback,
-            dates: Arc::default(),
+            told: Arc::default(),
         }
     }
 
     /// Whether the times that are known come from the clock that stands in for missing `Date`s.
     pub(crate) fn goes_by_fallback(&self) -> bool {
-        let dates = self.dates();
-        self.fallback.is_some() && !dates.is_dated && dates.history.newest(self.here()).is_some()
+        self.told().time.is_of_a_stand_in()
     }
 
     /// When the only machine whose processes use the table was started, if the newest answer says so.
     pub(crate) fn boot_began(&self) -> Option<ServerTime> {
-        self.dates().boot_began
+        self.told().boot_began
     }
 
-    /// The time to write into an entry.
-    pub(crate) fn stamp(&self) -> Option<ServerTime> {
-        self.dates().history.stamp(self.here())
-    }
-
-    /// Whether there is a stamp.
-    pub(crate) fn has_stamp(&self) -> bool {
-        self.dates().history.has_stamp(self.here())
-    }
-
-    /// The latest time that any answer told lately, whether or not anything confirms it.
-    pub(crate) fn latest(&self) -> Option<ServerTime> {
-        self.dates().history.latest(self.clock.now())
-    }
-
-    /// Whether there is a stamp, or one more answer may bring it.
-    pub(crate) fn may_stamp_soon(&self) -> bool {
-        self.dates().history.may_stamp_soon(self.here())
-    }
-
-    /// Whether a recent answer tells the time `unix`, give or take the grain of a `Date`.
-    pub(crate) fn shows(&self, unix: Duration) -> bool {
-        let here = Here {
-            unix,
-            ..self.here()
-        };
-        self.dates().history.shows(DATE_GRAIN, here)
-    }
-
-    /// The time to write into a renewal.
-    pub(crate) fn stamp_of_renewal(&self) -> Option<ServerTime> {
-        self.dates().history.stamp_of_renewal(self.here())
-    }
-
-    /// A time that is not over yet.
-    pub(crate) fn to_come(&self) -> Option<ServerTime> {
-        self.dates().history.to_come(self.here())
-    }
-
-    /// A time that has passed by two answers that agree.
-    pub(crate) fn past(&self) -> Option<ServerTime> {
-        self.dates().history.past(self.here())
-    }
-
-    /// Such a time by young answers alone.
-    pub(crate) fn young_past(&self) -> Option<ServerTime> {
-        self.dates().history.young_past(self.here())
-    }
-
-    /// The time that the newest answer told, to judge by.
-    pub(crate) fn newest(&self) -> Option<ServerTime> {
-        self.dates().history.newest(self.here())
-    }
-
-    /// Whether answers come, and none tells the time.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.dates().history.is_silent()
-    }
-
-    fn here(&self) -> Here {
-        Here {
-            now: self.clock.now(),
-            unix: self.clock.unix(),
+    /// This host's wall clock now. It is no witness beside a `Date` that the same clock tells.
+    pub(crate) fn wall(&self) -> Wall {
+        match self.boot_began() {
+            Some(_) => Wall::IsNoWitness,
+            None => Wall::Shows(HostTime(self.clock.unix())),
         }
     }
 
-    fn dates(&self) -> MutexGuard<'_, Dates> {
-        self.dates.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What is written into an entry that is made or renewed now.
+    pub(crate) fn stamps(&self) -> Stamps {
+        let wall = self.wall();
+        self.told().time.stamps(self.clock.now(), wall)
+    }
+
+    /// What is written into a lease by name: a time that has passed.
+    pub(crate) fn past(&self) -> Option<Stamps> {
+        let wall = self.wall();
+        self.told().time.past(self.clock.now(), wall)
+    }
+
+    /// What is told of the time.
+    pub(crate) fn time(&self) -> ToldTime {
+        self.told().time
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -176,11 +127,11 @@ impl Intercept for ServerClock {
         let is_own = is_own(response);
         let date = date_of(response).filter(|_| is_own);
         if is_own {
-            self.dates().boot_began = boot_began(response);
+            self.told().boot_began = boot_began(response);
         }
         let sent = bag.load::<SentAt>().map(|SentAt(sent)| *sent);
         match (date, sent) {
-            (Some(date), Some(sent)) => self.hear(date, sent, front_end::connection(bag)),
+            (Some(date), Some(sent)) => self.hear(date, sent),
             (None, Some(sent)) if is_own => self.hear_no_date(sent),
             _ => exchange::saw(None),
         }
@@ -189,57 +140,30 @@ impl Intercept for ServerClock {
 }
 
 impl ServerClock {
-    /// Takes in an answer that tells the time. Its connection is not used again if nothing confirms that time. Nor is it if
-    /// nothing young confirms it and this host's wall clock tells another time. Over the same connection nothing more would be
-    /// learnt.
-    fn hear(&self, date: Duration, sent: Moment, connection: Option<ConnectionMetadata>) {
-        let front_end = connection.as_ref().and_then(FrontEnd::of);
-        let mut dates = self.dates();
-        if !std::mem::replace(&mut dates.is_dated, true) {
-            // All of it was told by the fallback.
-            dates.history = DateHistory::default();
-        }
-        let retires = self.notes(&mut dates.history, date, sent, front_end);
-        drop(dates);
-        if let Some(connection) = connection.filter(|_| retires) {
-            connection.poison();
-        }
+    fn hear(&self, date: Duration, sent: Moment) {
+        exchange::saw(Some(date));
+        let heard = self.heard(date, sent);
+        self.told().time.hear(heard);
     }
 
-    /// Takes in an answer of DynamoDB's own without a `Date`. If a clock stands in for it, that is a time which no front end is known to have
-    /// told. So two such answers agree.
+    /// Takes in an answer of DynamoDB's own without a `Date`.
     fn hear_no_date(&self, sent: Moment) {
-        let mut dates = self.dates();
         let is_date = |clock: &&Clock| clock.unix().as_secs() <= LAST_DATE;
         let fallback = self.fallback.as_ref().filter(is_date);
-        let Some(clock) = fallback.filter(|_| !dates.is_dated) else {
-            exchange::saw(None);
-            return dates.history.hear_no_date();
-        };
         // In whole seconds, as a `Date` is.
-        let date = Duration::from_secs(clock.unix().as_secs());
-        let _ = self.notes(&mut dates.history, date, sent, None);
+        let stand_in = fallback.map(|clock| Duration::from_secs(clock.unix().as_secs()));
+        let mut told = self.told();
+        told.time
+            .hear_no_date(stand_in.map(|date| self.heard(date, sent)));
+        exchange::saw(stand_in.filter(|_| told.time.is_of_a_stand_in()));
     }
 
-    /// Notes what time an answer told. Returns whether its connection is not to be used again.
-    fn notes(
-        &self,
-        history: &mut DateHistory<FrontEnd>,
-        date: Duration,
-        sent: Moment,
-        front_end: Option<FrontEnd>,
-    ) -> bool {
-        let here = self.here();
-        let seen = Seen {
-            date,
+    fn heard(&self, date: Duration, sent: Moment) -> LastDate {
+        LastDate {
+            date: ServerTime(date),
             sent,
-            arrived: here.now,
-            front_end,
-        };
-        let heard = history.hear(seen, here);
-        let newest = history.newest(here).filter(|_| heard != Heard::Again);
-        exchange::saw(newest.map(|date| date.0));
-        history.retires(heard, date, here)
+            arrived: self.clock.now(),
+        }
     }
 }
 
@@ -269,6 +193,8 @@ fn parse(date: &str) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use aws_smithy_types::body::SdkBody;
+
     use super::*;
 
     const DATE: Duration = Duration::from_secs(1_700_000_000);
@@ -280,41 +206,47 @@ mod tests {
         ServerClock::new(Clock::of_tokio(DATE + HOUR), fallback)
     }
 
-    fn is_about(told: Option<ServerTime>, time: Duration) -> bool {
-        told.is_some_and(|told| told.0.abs_diff(time) <= 2 * SECOND)
+    fn tells(server: &ServerClock) -> Option<Duration> {
+        server.stamps().server.map(|told| told.0)
     }
 
     #[test]
-    fn two_answers_without_a_date_tell_the_time_of_the_fallback_and_none_without_it() {
+    fn an_answer_without_a_date_tells_the_time_of_the_fallback_and_none_without_it() {
         let with = server(Some(Clock::of_tokio(DATE)));
-        with.hear_no_date(with.here().now);
-        assert_eq!(with.stamp(), None, "nothing confirms the first");
-        with.hear_no_date(with.here().now);
-        assert!(is_about(with.stamp(), DATE) && is_about(with.newest(), DATE));
-        assert!(with.goes_by_fallback() && !with.is_silent());
+        with.hear_no_date(with.clock.now());
+        assert!(tells(&with).is_some_and(|told| told.abs_diff(DATE) <= 2 * SECOND));
+        assert!(with.goes_by_fallback() && !with.time().is_silent());
         let without = server(None);
-        (0..2).for_each(|_| without.hear_no_date(without.here().now));
-        assert_eq!((without.stamp(), without.newest()), (None, None));
-        assert!(without.is_silent() && !without.goes_by_fallback());
+        without.hear_no_date(without.clock.now());
+        assert_eq!((tells(&without), without.past()), (None, None));
+        assert!(without.time().is_silent() && !without.goes_by_fallback());
     }
 
     #[test]
     fn a_date_wins_over_the_fallback_whichever_comes_first() {
         for before in [0, 2, 9] {
             let server = server(Some(Clock::of_tokio(DATE - HOUR)));
-            let sent = server.here().now;
+            let sent = server.clock.now();
             (0..before).for_each(|_| server.hear_no_date(sent));
-            (0..2).for_each(|_| server.hear(DATE, sent, None));
+            server.hear(DATE, sent);
             (0..9).for_each(|_| server.hear_no_date(sent));
-            let told = [
-                server.stamp(),
-                server.newest(),
-                server.past(),
-                server.latest(),
-            ];
-            assert!(told.iter().all(|told| is_about(*told, DATE)), "{told:?}");
+            assert!(tells(&server).is_some_and(|told| told.abs_diff(DATE) <= 2 * SECOND));
             assert!(!server.goes_by_fallback());
         }
+    }
+
+    #[test]
+    fn an_answer_of_a_gateway_is_not_dynamodbs_own() {
+        let answer = |status: u16, kind: Option<&'static str>| {
+            let mut answer = HttpResponse::new(status.try_into().unwrap(), SdkBody::empty());
+            if let Some(kind) = kind {
+                answer.headers_mut().insert("content-type", kind);
+            }
+            is_own(&answer)
+        };
+        let json = Some("application/x-amz-json-1.0");
+        assert!(answer(200, json) && answer(400, json) && answer(200, None));
+        assert!(!answer(500, json) && !answer(503, None) && !answer(403, Some("text/html")));
     }
 
     #[test]

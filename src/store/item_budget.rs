@@ -7,6 +7,8 @@ use crate::config::{ALL_SLOTS, MAX_DATA};
 use crate::error::Invalid;
 use crate::size::{CONTAINER, ELEMENT, LARGEST_ITEM, bytes_of_value};
 use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime, Unknown};
+use fairlock_protocol::moment::HostTime;
+use fairlock_protocol::stamps::Stamps;
 use fairlock_protocol::ticket::Ticket;
 
 use super::codec;
@@ -105,10 +107,14 @@ fn largest(said: Said<'_>) -> Entry {
         id: said.id.map(str::to_owned),
         beat: u64::MAX,
         lease: longest,
-        renewed_at: Some(ServerTime(longest)),
+        session: None,
+        stamps: Stamps {
+            server: Some(ServerTime(longest)),
+            host: Some(HostTime(longest)),
+        },
         since: Some(ServerTime(longest)),
         address: said.address.map(Arc::from),
-        kept_until: Some(ServerTime(Duration::from_millis(u64::MAX))),
+        given_back: true,
         unknown: Unknown::default(),
     }
 }

@@ -9,7 +9,6 @@ mod codec;
 mod date;
 mod exchange;
 mod failure;
-mod front_end;
 mod identity_cache;
 mod item_budget;
 mod lock_item;
@@ -30,9 +29,10 @@ use crate::config::Config;
 use crate::error::ItemProblem;
 use crate::name::LockName;
 use crate::runtime::background::Apart;
-use fairlock_protocol::entry::ServerTime;
+use fairlock_protocol::entry::{Entry, ServerTime};
 use fairlock_protocol::failure::{Failure, Kind};
 use fairlock_protocol::moment::Moment;
+use fairlock_protocol::stamps::{self, Reading, Stamps};
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::NewItem;
 
@@ -50,6 +50,10 @@ pub(crate) use scan::ScanPlace;
 /// A place that a process took with its first request, before any answer told the time, is renewed this soon. Without a date,
 /// callers that do not wait could never tell that it is dead.
 const DATE_SOON: Duration = Duration::from_secs(1);
+/// A `Date` that was carried on for so long is early by up to half a second.
+const YOUNG: Duration = Duration::from_secs(25);
+/// A `Date` is a whole second, and so early by up to one.
+const DATE_GRAIN: Duration = Duration::from_secs(1);
 
 /// The table as one client sees it.
 #[derive(Clone, Debug)]
@@ -67,17 +71,43 @@ pub(crate) struct Timed<T> {
     pub(crate) value: T,
     pub(crate) sent: Moment,
     pub(crate) arrived: Moment,
-    /// The time that the answer told, if it told one.
-    pub(crate) date: Option<ServerTime>,
+    /// What a judge of the answer reads: its `Date`, and the wall clock when it arrived.
+    pub(crate) reading: Reading,
+}
+
+/// When a request was sent, and what its answer told of the time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answered {
+    pub(crate) sent: Moment,
+    reading: Reading,
+}
+
+impl Answered {
+    /// By how much the stamps of an entry that it shows are early: so much less its owner may believe in it.
+    pub(crate) fn early(&self, shown: &Entry) -> Duration {
+        stamps::early(shown.stamps, self.reading)
+    }
+
+    /// The same with when the request was sent, for the history of the entry.
+    pub(crate) fn sent_early(&self, shown: &Entry) -> (Moment, Duration) {
+        (self.sent, self.early(shown))
+    }
 }
 
 impl<T> Timed<T> {
+    pub(crate) fn answered(&self) -> Answered {
+        Answered {
+            sent: self.sent,
+            reading: self.reading,
+        }
+    }
+
     pub(crate) fn map<U>(self, read: impl FnOnce(T) -> U) -> Timed<U> {
         Timed {
             value: read(self.value),
             sent: self.sent,
             arrived: self.arrived,
-            date: self.date,
+            reading: self.reading,
         }
     }
 
@@ -86,7 +116,7 @@ impl<T> Timed<T> {
             value: read(self.value)?,
             sent: self.sent,
             arrived: self.arrived,
-            date: self.date,
+            reading: self.reading,
         })
     }
 }
@@ -180,49 +210,38 @@ impl Store {
         self.config.clock.now()
     }
 
-    /// Whether an entry written now could be judged by DynamoDB's clock.
+    /// Whether an entry written now could be judged by both clocks.
     pub(crate) fn knows_the_date(&self) -> bool {
-        self.server.has_stamp()
+        self.server.time().is_known()
+    }
+
+    /// Whether a lease that begins now lasts for as long as was asked for, but for half a second.
+    pub(crate) fn knows_the_date_well(&self) -> bool {
+        self.server.time().is_younger(self.now(), YOUNG)
     }
 
     /// After how long a place is renewed: soon, if that may bring the date that it lacks.
     pub(crate) fn heartbeat(&self, is_dated: bool) -> Duration {
         let heartbeat = self.config.heartbeat;
-        match !is_dated && self.server.may_stamp_soon() {
+        match !is_dated && !self.server.time().is_silent() {
             true => heartbeat.min(DATE_SOON),
             false => heartbeat,
         }
     }
 
-    /// When a lease that is written now begins. Returns `None` if its owner could not rely on it, by DynamoDB's clock, for nearly
-    /// as long as it lasts.
-    pub(crate) fn past(&self) -> Option<ServerTime> {
-        self.server.young_past().filter(|_| self.knows_the_date())
+    /// The time by both clocks, for what is written now.
+    pub(crate) fn stamps(&self) -> Stamps {
+        self.server.stamps()
     }
 
-    /// The time by which what is written now is judged. Returns `None` before two answers have confirmed it.
-    pub(crate) fn stamp(&self) -> Option<ServerTime> {
-        self.server.stamp()
-    }
-
-    /// The same for a renewal.
-    pub(crate) fn stamp_of_renewal(&self) -> Option<ServerTime> {
-        self.server.stamp_of_renewal()
-    }
-
-    /// A time that has passed, for one whose owner counts from it. Unlike [`Store::past`], it may have passed long ago.
-    pub(crate) fn known_past(&self) -> Option<ServerTime> {
+    /// A time that has passed by both clocks, for a lease whose owner counts from it. Returns `None` if no answer has told the time.
+    pub(crate) fn past(&self) -> Option<Stamps> {
         self.server.past()
     }
 
-    /// A time that has not passed yet.
-    pub(crate) fn time_to_come(&self) -> Option<ServerTime> {
-        self.server.to_come()
-    }
-
-    /// The lock item to create. Returns `None` before an answer has told the time. A client that does not know the time takes
-    /// only a place on an existing item. This host's clock does not decide where the counter begins, or how long an item stays.
-    /// If no item is shown then, the next try makes one, because that answer told the time.
+    /// The lock item to create. Returns `None` before an answer has told the time. A client that does not know the time takes only a place
+    /// on an existing item. This host's clock alone does not decide where the counter begins, or how long an item stays. If no item is
+    /// shown then, the next try makes one, because that answer told the time.
     pub(crate) fn new_item(&self) -> Option<NewItem> {
         let (now, expiry) = (self.time_of_items()?, self.expiry()?);
         let start = self.start_of_tickets(now).as_micros();
@@ -232,9 +251,19 @@ impl Store {
         })
     }
 
+    /// Where the tickets of a new lock begin: at this host's time, if DynamoDB's may be the same. A time that was carried on is late, and
+    /// the next client's tickets would be smaller if the item were deleted at once.
+    fn start_of_tickets(&self, now: Duration) -> Duration {
+        let unix = self.config.clock.unix();
+        let bounds = self.past().and_then(|past| past.server);
+        let bounds = bounds.zip(self.stamps().server);
+        let is_same = bounds.is_some_and(|(from, to)| from.0 <= unix && unix <= to.0 + DATE_GRAIN);
+        if is_same { unix } else { now }
+    }
+
     /// Whether answers come, and none has told the time.
     pub(crate) fn is_told_no_time(&self) -> bool {
-        self.server.is_silent()
+        self.server.time().is_silent()
     }
 
     /// Whether the times that are known come from a clock of this host, because answers tell none.
@@ -244,17 +273,12 @@ impl Store {
 
     /// Whether `then` is still to come, as far as is known.
     pub(crate) fn is_before(&self, then: ServerTime) -> bool {
-        self.server.stamp().is_some_and(|now| now < then)
+        self.stamps().server.is_some_and(|now| now < then)
     }
 
     /// When the only machine whose processes use the table was started, if answers say so.
     pub(crate) fn boot_began(&self) -> Option<ServerTime> {
         self.server.boot_began()
-    }
-
-    /// The time that the last answer told.
-    pub(crate) fn newest_date(&self) -> Option<ServerTime> {
-        self.server.newest()
     }
 
     /// Whether an item that may be deleted at `expires_at` stays for as long as any participant that is on it now relies on it.
@@ -285,35 +309,16 @@ impl Store {
         expires_at == 0 || now.saturating_add(span).as_secs() <= expires_at
     }
 
-    /// The time by which items expire: DynamoDB's, and this host's only where answers do not tell the time. Where nothing
-    /// confirms the answers, it is the latest that they told: it is safe to keep an item for too long. Returns `None` if no
+    /// The time by which items expire: the later of both clocks, because it is safe to keep an item for too long. Returns `None` if no
     /// answer has come.
     fn time_of_items(&self) -> Option<Duration> {
-        match self.server.stamp().or_else(|| self.server.latest()) {
-            Some(told) => Some(told.0),
-            None if self.server.is_silent() => Some(self.config.clock.unix()),
-            None => None,
-        }
+        let is_settled = self.server.time().is_settled();
+        self.stamps().later().filter(|_| is_settled)
     }
 
     /// Whether what is written now has a date, or never will because answers tell no time.
     pub(crate) fn knows_the_time(&self) -> bool {
-        self.server.has_stamp() || self.server.is_silent()
-    }
-
-    /// Whether answers tell a time that nothing confirms yet.
-    pub(crate) fn lacks_a_witness(&self) -> bool {
-        !self.server.has_stamp() && self.server.latest().is_some()
-    }
-
-    /// Where the tickets of a new lock begin. They begin at this host's time if DynamoDB's is the same, give or take the grain of
-    /// a `Date`: so they grow also past an item that was just deleted. Otherwise they begin at DynamoDB's time.
-    fn start_of_tickets(&self, now: Duration) -> Duration {
-        let unix = self.config.clock.unix();
-        match self.server.shows(unix) {
-            true => unix,
-            false => now,
-        }
+        self.server.time().is_settled()
     }
 
     /// When DynamoDB may delete what is written now. Returns `None` before an answer has told the time.

@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::types::{
 };
 use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::failure::Failure;
+use fairlock_protocol::stamps::Reading;
 use fairlock_protocol::write::{Expressions, Values};
 
 use super::codec::{self, Item};
@@ -182,7 +183,6 @@ impl Store {
         let read = self.get(verb, key).await?;
         Ok(Timed {
             sent: answer.sent,
-            date: read.date.or(answer.date),
             ..read.map(Write::ConditionFailed)
         })
     }
@@ -222,7 +222,10 @@ impl Store {
                 value,
                 sent,
                 arrived: self.now(),
-                date: date.map(ServerTime),
+                reading: Reading {
+                    date: date.map(ServerTime),
+                    wall: self.server.wall(),
+                },
             }
         }
     }

@@ -17,9 +17,9 @@ use fairlock_protocol::gaps::Gaps;
 use fairlock_protocol::item::{LockItem, TicketRow};
 use fairlock_protocol::lease::{EntryLocation, LivenessTracker};
 use fairlock_protocol::moment::Moment;
+use fairlock_protocol::stamps::{self, Reading};
 use fairlock_protocol::step::{Known, Occupant, Removal};
 use fairlock_protocol::sweep::{SweepStep, next_sweep};
-use fairlock_protocol::witness::Witnesses;
 use fairlock_protocol::write::RowWrite;
 
 use super::report::SweepReport;
@@ -72,8 +72,8 @@ impl SweepMemory {
 /// A pass over a single lock.
 struct Sweep<'a> {
     requests: &'a Requests,
-    /// The time that the answers of this pass told.
-    witnesses: Witnesses,
+    /// What the newest answer told of the time.
+    reading: Reading,
     /// The lock's name, with as many permits as its item shows.
     name: LockName,
     policy: RetryPolicy,
@@ -94,7 +94,7 @@ impl ClientInner {
     ) -> Result<SweepReport, Failure> {
         let mut sweep = Sweep {
             requests: &self.requests,
-            witnesses: Witnesses::default(),
+            reading: Reading::UNTOLD,
             name: name.as_found(),
             policy: self.policy_of_few(self.closed.clone()),
             memory,
@@ -126,7 +126,7 @@ impl Sweep<'_> {
                 return Ok(None);
             };
             if let Some(last) = self.round(snapshot).await? {
-                undated::stamp(self.requests, &self.name, &last).await;
+                undated::stamp(self.requests, &self.name, (&last, self.reading)).await;
                 return Ok(Some(last.item));
             }
         }
@@ -144,31 +144,12 @@ impl Sweep<'_> {
         self.refused = if is_applied { 0 } else { self.refused + 1 };
     }
 
-    /// Takes a snapshot, and takes it again where one answer alone says that something is dead.
     async fn poll(&mut self) -> Result<Option<Snapshot>, Failure> {
-        let snapshot = self.poll_once().await?;
-        match snapshot {
-            Some(snapshot) if self.suspects(&snapshot) => self.poll_once().await,
-            snapshot => Ok(snapshot),
-        }
-    }
-
-    async fn poll_once(&mut self) -> Result<Option<Snapshot>, Failure> {
         let answer = snapshot::read(self.requests, &self.name, 0, &self.policy).await?;
         Ok(answer.map(|answer| {
             self.name = self.name.with_permits(answer.value.item.permits);
-            self.witnesses.hear(answer.date);
             self.saw(answer)
         }))
-    }
-
-    /// Whether something would count as expired if one more answer told the same time.
-    fn suspects(&self, snapshot: &Snapshot) -> bool {
-        let (store, hint) = (&self.requests.store, self.witnesses.hint());
-        let is_dead = |entry| snapshot::by_server_clock(store, entry, hint) == Occupant::Dead;
-        let is_over = || snapshot::gaps_are_over(store, &snapshot.item, hint);
-        let is_alone = self.witnesses.time().is_none();
-        is_alone && (is_over() || snapshot.entries().any(|(_, entry)| is_dead(entry)))
     }
 
     /// Removes what a snapshot shows to be expired or settled. Returns the last snapshot if nothing is left that this pass could
@@ -189,7 +170,13 @@ impl Sweep<'_> {
                 SweepStep::ReadOn if snapshot.known == Known::Nothing => None,
                 SweepStep::ReadOn if pages < PAGES => {
                     pages += 1;
-                    snapshot::read_on(snapshot, self.requests, &self.name, &self.policy).await?
+                    snapshot::read_on(
+                        (snapshot, self.reading),
+                        self.requests,
+                        &self.name,
+                        &self.policy,
+                    )
+                    .await?
                 }
                 SweepStep::ReadOn => {
                     self.swept.has_more = true;
@@ -214,8 +201,7 @@ impl Sweep<'_> {
             .item
             .join_timeout(self.requests.store.config().join_timeout);
         let now = self.requests.store.now();
-        let time = self.witnesses.time();
-        let over = snapshot::gaps_are_over(&self.requests.store, &snapshot.item, time);
+        let over = snapshot::gaps_are_over(&self.requests.store, &snapshot.item, self.reading);
         let expired = |gap| match over {
             true => Some(snapshot.item.last),
             false => self.memory.gaps.expired_to(gap, join_timeout, now),
@@ -224,13 +210,13 @@ impl Sweep<'_> {
         next_sweep(&digest, expired)
     }
 
-    /// Judges by the watches of earlier passes, or by DynamoDB's clock: whichever tells first.
+    /// Judges by the watches of earlier passes, or by two clocks: whichever tells first.
     fn judge(&self, place: EntryLocation, entry: &Entry) -> Occupant {
         let now = self.requests.store.now();
         if self.memory.watches.is_dead(place, entry, now) {
             Occupant::Dead
         } else {
-            snapshot::by_server_clock(&self.requests.store, entry, self.witnesses.time())
+            snapshot::by_both_clocks(&self.requests.store, entry, self.reading)
         }
     }
 
@@ -250,15 +236,13 @@ impl Sweep<'_> {
         *entries += removed.entries;
         self.swept.gaps += removed.gaps;
         self.note(removed.is_applied);
-        let shown = removed.shown.and_then(|answer| {
-            self.witnesses.hear(answer.date);
-            answer.transpose()
-        });
+        let shown = removed.shown.and_then(Timed::transpose);
         Ok(shown.map(|answer| answer.map(Snapshot::of)))
     }
 
     fn saw(&mut self, answer: Timed<Snapshot>) -> Snapshot {
         self.memory.poll(&answer.value, answer.arrived);
+        self.reading = answer.reading;
         answer.value
     }
 
@@ -302,7 +286,7 @@ impl Sweep<'_> {
     }
 
     fn heard<T>(&mut self, answer: Timed<T>) -> T {
-        self.witnesses.hear(answer.date);
+        self.reading = answer.reading;
         answer.value
     }
 
@@ -318,14 +302,17 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Whether an idle item is to be removed. It is out of use if it has expired by this host's clock, and by DynamoDB's if that tells the
+    /// Whether an idle item is to be removed. It is out of use if it has expired by both clocks, or by this host's where answers tell no
     /// time. The newest ticket, which is a time in microseconds, must be past: then the lock comes back with larger tickets.
     fn is_to_be_removed(&self, item: &LockItem) -> bool {
         let host = self.requests.store.config().clock.unix();
-        let server = self.witnesses.hint();
-        let now = server.map_or(host, |server| host.min(server.0));
+        let now = self.reading.date.map_or(host, |date| host.min(date.0));
         let drawn = Duration::from_micros(item.last.get());
-        let has_expired = item.expires_at > 0 && item.expires_at < now.as_secs();
+        let is_idle = match self.requests.store.is_told_no_time() {
+            true => item.expires_at < host.as_secs(),
+            false => stamps::is_idle(item.expires_at, self.reading),
+        };
+        let has_expired = item.expires_at > 0 && is_idle;
         match self.to_remove {
             ToRemove::OutOfUse => has_expired && drawn + DAY < now,
             ToRemove::EveryIdle => drawn + MINUTE < now,

@@ -139,10 +139,10 @@ impl Waiter {
         }
         let kept = self.snapshot.item.holders();
         let ends = kept.filter_map(|entry| {
-            let until = entry.kept_until?;
+            let until = entry.kept_until()?;
             let watched = self.watches.dead_at(EntryLocation::LockItem, entry);
             let left = |now: ServerTime| until.0.saturating_sub(now.0).max(SOON);
-            let told = self.witnesses.newest().map(|now| self.polled + left(now));
+            let told = self.reading.date.map(|now| self.polled + left(now));
             watched.into_iter().chain(told).min()
         });
         let end = ends.filter(|end| *end > self.polled).min();
@@ -198,7 +198,7 @@ impl Waiter {
     fn slot_due(&self, entry: &Entry) -> Moment {
         let config = self.requests.store.config();
         let lease = self.attempt.believed_in(entry.lease).max(config.lease);
-        let heartbeat = match entry.renewed_at {
+        let heartbeat = match entry.stamps.server {
             Some(_) => config.heartbeat_of(lease),
             None => self.requests.store.heartbeat(false),
         };
@@ -247,7 +247,8 @@ impl Waiter {
             && let Some(ItemPosition::Successor(_, entry)) =
                 item.position_of_place(attempt.nonce, footing.ticket)
         {
-            self.beats.renewed(entry.beat, answer.sent);
+            let sent = answer.answered().sent_early(entry);
+            self.beats.renewed(entry.beat, sent);
         }
         Ok(self.saw_item(answer.map(Write::shown)))
     }
@@ -259,12 +260,14 @@ impl Waiter {
         let renew = || queue::renew(&requests.store, &self.name, attempt, (ticket, lease));
         let answer = ask_for(requests, &mut self.beats, lease, policy, renew).await?;
         (self.row_renewed, self.row_lease) = (answer.sent, lease);
+        let answered = answer.answered();
         match answer.value {
             Write::Applied(TicketRow {
                 state: RowState::Waiting(entry),
                 ..
             }) => {
-                self.beats.renewed(entry.beat, answer.sent);
+                let sent = answered.sent_early(&entry);
+                self.beats.renewed(entry.beat, sent);
                 self.row = Some(entry);
             }
             Write::ConditionFailed(Some(TicketRow {

@@ -24,9 +24,9 @@ use fairlock_protocol::lease::{EntryLocation, LivenessTracker, RenewalHistory};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::PollSchedule;
 use fairlock_protocol::place::Act;
+use fairlock_protocol::stamps::Reading;
 use fairlock_protocol::step::{self, Filling, Known, Occupant, QueuePosition, Step};
 use fairlock_protocol::ticket::{Sequence, Ticket};
-use fairlock_protocol::witness::Witnesses;
 use fairlock_protocol::write::LockWrite;
 
 /// The wait of a ticket for its turn.
@@ -40,8 +40,8 @@ pub(crate) struct Waiter {
     /// The entry that its row showed when it was last written, if the waiter has a row.
     pub(crate) row: Option<Entry>,
     watches: LivenessTracker,
-    /// The time that the last polls told.
-    witnesses: Witnesses,
+    /// What the answer to the snapshot told of the time.
+    reading: Reading,
     gaps: Gaps,
     pub(crate) pace: PollSchedule,
     snapshot: Snapshot,
@@ -85,7 +85,7 @@ impl Waiter {
             beats,
             row: None,
             watches: LivenessTracker::default(),
-            witnesses: Witnesses::default(),
+            reading: answer.reading,
             gaps: Gaps::default(),
             pace,
             snapshot: Snapshot::of(answer.value.clone()),
@@ -210,7 +210,8 @@ impl Waiter {
             Act::Fill(filling) => self.fill(filling, &brief).await,
             // Reads on: no other act comes here.
             _ => {
-                let further = snapshot::read_on(seen.clone(), requests, name, &brief).await?;
+                let further =
+                    snapshot::read_on((seen.clone(), self.reading), requests, name, &brief).await?;
                 Ok(further.map(|further| self.saw(further)))
             }
         }
@@ -233,7 +234,7 @@ impl Waiter {
         let fill = || async {
             let (permits, slots) = (all_of(name), store.config().filled_slots);
             let filled = (&found[..], filling.watermark);
-            let write = LockWrite::fill(permits, item, filled, slots, store.stamp());
+            let write = LockWrite::fill(permits, item, filled, slots, store.stamps().server);
             unanswered.note(store.write(name, &write).await)
         };
         let answer = self.requests.retry(policy, fill).await?;
@@ -246,7 +247,7 @@ impl Waiter {
         Ok(taken)
     }
 
-    /// Judges by DynamoDB's clock, or by this waiter's own watches: whichever tells first.
+    /// Judges by two clocks, or by this waiter's own watches: whichever tells first.
     fn judge(&self, place: EntryLocation, entry: &Entry) -> Occupant {
         let now = self.requests.store.now();
         if (entry.nonce, entry.ticket) == (self.attempt.nonce, self.ticket) {
@@ -254,7 +255,7 @@ impl Waiter {
         } else if self.watches.is_dead(place, entry, now) {
             Occupant::Dead
         } else {
-            match snapshot::by_server_clock(&self.requests.store, entry, self.witnesses.time()) {
+            match snapshot::by_both_clocks(&self.requests.store, entry, self.reading) {
                 Occupant::Alive if self.watches.is_late(place, entry, now) => Occupant::Suspect,
                 judged => judged,
             }
@@ -288,6 +289,8 @@ impl Waiter {
     /// Takes in a lock item that the answer to another request of this client showed.
     pub(crate) fn hear(&mut self, item: LockItem) {
         let now = self.requests.store.now();
+        // A poll of another place may be older than the newest answer.
+        self.reading.date = None;
         self.shows(Snapshot::of(item), now);
     }
 
@@ -306,7 +309,7 @@ impl Waiter {
 
     fn saw(&mut self, snapshot: Timed<Snapshot>) {
         self.pace.timed(snapshot.sent, snapshot.arrived);
-        self.witnesses.hear(snapshot.date);
+        self.reading = snapshot.reading;
         self.shows(snapshot.value, snapshot.arrived);
     }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::exchange::Answer;
 use crate::history::{self, End, Event};
+use crate::oracles::{Events, exchanges};
 
-type Events = [(Duration, Event)];
 /// Calls by their numbers, which follow the order in which the calls were made.
 pub(crate) type Calls<'a> = BTreeMap<usize, Asked<'a>>;
 
@@ -47,12 +47,11 @@ pub(crate) fn calls(events: &Events) -> Calls<'_> {
     for (at, event) in events {
         match event {
             Event::Asked(of) => {
-                let (at, granted, gone) = (*at, None, None);
                 let asked = Asked {
                     of,
-                    at,
-                    granted,
-                    gone,
+                    at: *at,
+                    granted: None,
+                    gone: None,
                 };
                 calls.insert(of.call, asked);
             }
@@ -127,10 +126,7 @@ pub(crate) fn batches(events: &Events) -> Vec<Batch> {
 
 fn places(events: &Events) -> Places<'_> {
     let mut places = Places::new();
-    for (_, event) in events {
-        let Event::Exchanged(exchange) = event else {
-            continue;
-        };
+    for (_, exchange) in exchanges(events) {
         let (lock, shown) = (exchange.lock.as_str(), &exchange.shown);
         let several = shown.iter().flat_map(|shown| shown.places());
         for place in several.filter(|place| place.first < place.ticket) {

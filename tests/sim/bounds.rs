@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use fairlock::{FairLock, Semaphore};
 use fastrand::Rng;
 
 use crate::plan::HostPlan;
@@ -40,23 +39,9 @@ impl Bounds {
         self.min.is_none() && self.max.is_none()
     }
 
-    pub(crate) fn of_lock(self, mut lock: FairLock) -> FairLock {
-        if let Some(min) = self.min {
-            lock = lock.min_hold(min);
-        }
-        if let Some(max) = self.max {
-            lock = lock.max_hold(max);
-        }
-        lock
-    }
-
-    pub(crate) fn of_permits(self, mut lock: Semaphore) -> Semaphore {
-        if let Some(min) = self.min {
-            lock = lock.min_hold(min);
-        }
-        if let Some(max) = self.max {
-            lock = lock.max_hold(max);
-        }
-        lock
+    /// A lock or a semaphore with these bounds, by its two setters.
+    pub(crate) fn of<L>(self, lock: L, min: fn(L, Duration) -> L, max: fn(L, Duration) -> L) -> L {
+        let lock = self.min.into_iter().fold(lock, min);
+        self.max.into_iter().fold(lock, max)
     }
 }

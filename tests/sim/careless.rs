@@ -10,6 +10,7 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
 use fairlock::embedded::Network;
+use serde_json::Value;
 
 use crate::gossip::{Believes, Heard};
 
@@ -19,9 +20,9 @@ pub(crate) enum Mistake {
     /// It reports a connection that was closed without an answer as a refused request. The client takes a request that may have been applied
     /// for one that was not.
     ClosedIsRefused,
-    /// It does not report which connection an answer came by, and keeps every connection. The client takes two answers of one front end for
-    /// two witnesses.
-    ConnectionsUnknown,
+    /// It shows this stamp of all entries as if it were of long ago, except for those of its client, by their owner. The client judges by
+    /// the other clock alone.
+    Overlooks(&'static str, String),
     /// It shows what the host at this address heard by notifications as if the table showed it.
     Believes(Believes, String, Arc<Mutex<Heard>>),
 }
@@ -60,24 +61,51 @@ impl HttpConnector for Careless<SharedHttpConnector> {
                     }
                 })
             }
-            // A copy of the request lacks the extension through which the client learns the connection.
-            Mistake::ConnectionsUnknown => to.call(request.try_clone().unwrap()),
+            Mistake::Overlooks(stamp, own) => {
+                let (stamp, own) = (*stamp, own.clone());
+                shows(to.call(request), move |shown| {
+                    overlook(shown, stamp, &own);
+                })
+            }
             Mistake::Believes(what, own, heard) => {
                 let (what, own, heard) = (*what, own.clone(), heard.clone());
-                let going = to.call(request);
-                HttpConnectorFuture::new(async move {
-                    let mut answer = going.await?;
-                    let body = answer.body().bytes();
-                    let shown = body.and_then(|body| serde_json::from_slice(body).ok());
-                    if let Some(mut shown) = shown {
-                        what.show(&mut shown, &own, &mut heard.lock().unwrap());
-                        answer.headers_mut().remove("content-length");
-                        *answer.body_mut() = SdkBody::from(shown.to_string());
-                    }
-                    Ok(answer)
+                shows(to.call(request), move |shown| {
+                    what.show(shown, &own, &mut heard.lock().unwrap());
                 })
             }
         }
+    }
+}
+
+/// Changes what the answer shows.
+fn shows(
+    going: HttpConnectorFuture,
+    change: impl FnOnce(&mut Value) + Send + 'static,
+) -> HttpConnectorFuture {
+    HttpConnectorFuture::new(async move {
+        let mut answer = going.await?;
+        let body = answer.body().bytes();
+        let shown = body.and_then(|body| serde_json::from_slice(body).ok());
+        if let Some(mut shown) = shown {
+            change(&mut shown);
+            answer.headers_mut().remove("content-length");
+            *answer.body_mut() = SdkBody::from(shown.to_string());
+        }
+        Ok(answer)
+    })
+}
+
+fn overlook(shown: &mut Value, stamp: &str, own: &str) {
+    match shown {
+        Value::Object(map) => {
+            let is_anothers = map.get("owner").is_some_and(|owner| owner["S"] != own);
+            if let Some(at) = map.get_mut(stamp).filter(|_| is_anothers) {
+                at["N"] = "1".into();
+            }
+            map.values_mut().for_each(|it| overlook(it, stamp, own));
+        }
+        Value::Array(all) => all.iter_mut().for_each(|it| overlook(it, stamp, own)),
+        _ => {}
     }
 }
 

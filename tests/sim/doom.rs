@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::{Error, RecordWait};
+use fairlock_protocol::stamps::ALLOWANCE;
 use fastrand::Rng;
 use futures::future::join_all;
 use tokio::time::Instant;
@@ -16,14 +17,14 @@ use crate::call::Call;
 use crate::faults::LATEST;
 use crate::history::Event;
 use crate::link::Weather;
+use crate::mischief::Kind;
 use crate::mutation::Mutation;
-use crate::plan::{DAYS_OFF, HostPlan, Plan};
+use crate::plan::{HostPlan, Plan, hours_and_days};
 use crate::run::{Run, ended, trouble};
 use crate::wanted::Wanted;
 use crate::worker::turn;
 use crate::world::{World, wait};
 
-const HOUR: Duration = Duration::from_secs(3600);
 /// How many requests are sent before all hosts die.
 const REQUESTS: u64 = 150;
 /// The longest pause between two callers.
@@ -46,8 +47,16 @@ pub(crate) struct Remains {
 
 type Item = HashMap<String, AttributeValue>;
 
-/// In one of four seeds joins are late at a lock with one slot. So its hosts die with open tickets while nobody holds it.
+/// In one of four seeds joins are late at a lock with one slot. So its hosts die with open tickets while nobody holds it. In another, hosts
+/// crash all the time at many locks, so some enter with their first request just before all die.
 pub(crate) fn bend(plan: &mut Plan) {
+    if plan.seed % 4 == 1 {
+        plan.locks = (0..6).map(|lock| format!("lock-{lock}")).collect();
+        (plan.mischief, plan.long_turns) = (vec![Kind::Crash], 1);
+        for host in &mut plan.hosts {
+            (host.workers, host.crowd) = (1, 1);
+        }
+    }
     if plan.seed % 4 == 3 {
         plan.locks.truncate(1);
         plan.has_several = false;
@@ -95,14 +104,13 @@ async fn outlive(world: &Arc<World>, lock: &str, mut rng: Rng) {
 /// clears the way for others, the caller after it is granted the lock.
 fn bound(plan: &Plan, remains: Remains) -> Duration {
     let longest = remains.longest.max(plan.longest_grace());
-    LATEST + EVERY + longest + plan.longest_allowance() + GRAIN + 2 * EVERY
+    LATEST + EVERY + longest + ALLOWANCE + GRAIN + 2 * EVERY
 }
 
 /// Makes one call from a new process.
 async fn is_granted(world: &Arc<World>, lock: &str, rng: &mut Rng) -> bool {
     let plan = HostPlan {
-        ahead: rng.u32(0..=6) * HOUR,
-        days_off: rng.i32(-DAYS_OFF..=DAYS_OFF),
+        off: hours_and_days(rng),
         rate: 0.991 + rng.f64() * 0.018,
         ..world.steady()
     };

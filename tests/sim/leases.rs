@@ -130,7 +130,7 @@ fn span_of(host: &Host, rng: &mut Rng) -> Duration {
     SECOND.max(host.plan.lease.mul_f64(rng.f64()))
 }
 
-/// How long the owner may still believe in the lease. It stops early, by as much as a front end's clock may differ from the time.
+/// How long the owner may still believe in the lease. It stops early, by as much as a right clock may be off.
 fn left(world: &World, lease: &Lease) -> Duration {
     let over = lease.expires_at() + world.lease_overstay();
     let over = over - world.plan.skew();

@@ -10,7 +10,9 @@ use tokio::time::Instant;
 
 use crate::exchange::{Answer, Exchange};
 use crate::faults::{LATEST, Rates, Tally};
+use crate::front_ends::FrontEnds;
 use crate::plan::HostPlan;
+use crate::world::World;
 use fairlock::embedded::Signal;
 use fairlock_testkit::datagram_network::PostBox;
 use fairlock_testkit::verbs::verb;
@@ -39,115 +41,10 @@ pub(crate) struct Link {
     sent: Signal<u64>,
     chance: Mutex<(Rng, Weather)>,
     tardy: Mutex<Tardy>,
-    front_ends: Option<Mutex<FrontEnds>>,
+    front_ends: Mutex<FrontEnds>,
     harm: Mutex<Harm>,
     asked: Mutex<BTreeMap<String, Asked>>,
     tally: Arc<Tally>,
-}
-
-/// DynamoDB's front ends, one behind each connection. None of their clocks is off by more than a few seconds, except for one that is
-/// completely wrong.
-struct FrontEnds {
-    rng: Rng,
-    wrong: Wrong,
-    /// By how many seconds the front end behind each connection is ahead.
-    ahead: BTreeMap<u64, i64>,
-    /// All front ends are behind by this: a planted fault that the contract excludes.
-    behind: i64,
-    /// How far the host's wall clock is off, in seconds. The contract excludes a front end that is wrong by the same amount.
-    host: i64,
-}
-
-/// For how long a front end is wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WrongFor {
-    Answer,
-    Connection,
-    /// A connection, and from some request on.
-    Rest,
-}
-
-enum Wrong {
-    /// For one answer, after this many answers.
-    AnswerAfter(u32),
-    /// For as long as this connection is kept.
-    Connection(u64),
-    /// The clock behind this connection steps after this many requests.
-    ConnectionAfter(u64, u32),
-}
-
-/// How far the clocks of the other front ends are off at most, in seconds.
-pub(crate) const SKEW: i64 = 3;
-/// A wall clock and an answer that show the same time differ by at most this many seconds, including the time for the answer.
-const AGREE: u64 = 12;
-
-impl FrontEnds {
-    fn new(mut rng: Rng, host: i64, wrong: WrongFor) -> FrontEnds {
-        // The wrong answer may be one of the first, when no other answer contradicts it.
-        let wrong = match wrong {
-            WrongFor::Answer => {
-                let latest = if rng.bool() { 5 } else { 60 };
-                Wrong::AnswerAfter(rng.u32(1..latest))
-            }
-            WrongFor::Connection => Wrong::Connection(rng.u64(1..4)),
-            WrongFor::Rest => Wrong::ConnectionAfter(rng.u64(1..4), rng.u32(1..40)),
-        };
-        FrontEnds {
-            rng,
-            wrong,
-            ahead: BTreeMap::new(),
-            behind: 0,
-            host,
-        }
-    }
-
-    /// Draws how far the wrong front end is off, in seconds.
-    fn wrong(&mut self) -> i64 {
-        let mut wrong = vec![-3600_i64, -60, 13, 60, 3600];
-        wrong.retain(|wrong| wrong.abs_diff(self.host) > AGREE);
-        wrong[self.rng.usize(0..wrong.len())]
-    }
-
-    /// How many seconds the front end behind this connection is ahead.
-    fn ahead(&mut self, connection: u64) -> i64 {
-        if self.steps(connection) {
-            let wrong = self.wrong();
-            self.ahead.insert(connection, wrong);
-        }
-        if let Some(ahead) = self.ahead.get(&connection) {
-            return *ahead;
-        }
-        let ahead = match self.wrong {
-            Wrong::Connection(wrong) if connection == wrong => self.wrong(),
-            _ => self.rng.i64(-SKEW..=SKEW),
-        };
-        self.ahead.insert(connection, ahead);
-        ahead
-    }
-
-    /// Whether the clock behind this connection steps just now.
-    fn steps(&mut self, connection: u64) -> bool {
-        match &mut self.wrong {
-            Wrong::ConnectionAfter(steps, more) if *steps == connection => {
-                *more = more.wrapping_sub(1);
-                *more == 0
-            }
-            _ => false,
-        }
-    }
-
-    /// How many seconds this answer is ahead in addition.
-    fn answer(&mut self) -> i64 {
-        let wrong = match &mut self.wrong {
-            Wrong::AnswerAfter(more) => {
-                *more = more.wrapping_sub(1);
-                *more == 0
-            }
-            Wrong::Connection(_) | Wrong::ConnectionAfter(..) => false,
-        };
-        let ahead = if wrong { self.wrong() } else { 0 };
-        ahead - self.behind
-    }
 }
 
 /// Verbs that a client without a place sends.
@@ -199,11 +96,10 @@ impl Link {
         rng: Rng,
         weather: Weather,
         plan: HostPlan,
-        skew: Option<WrongFor>,
         post: Option<PostBox>,
-        tally: Arc<Tally>,
+        world: &World,
     ) -> Link {
-        let front_ends = skew.map(|wrong| FrontEnds::new(rng.clone(), plan.off(), wrong));
+        let front_ends = Mutex::new(FrontEnds::new(rng.clone(), world.plan.dates));
         let gate = Gate::closed();
         gate.open();
         Link {
@@ -216,24 +112,11 @@ impl Link {
                 lease: plan.lease,
                 ..Tardy::default()
             }),
-            front_ends: front_ends.map(Mutex::new),
+            front_ends,
             harm: Mutex::default(),
             asked: Mutex::default(),
-            tally,
+            tally: world.tally.clone(),
         }
-    }
-
-    /// Makes every answer tell a time that is this many seconds behind.
-    pub(crate) fn is_behind(&self, seconds: i64) {
-        if let Some(front_ends) = &self.front_ends {
-            front_ends.lock().unwrap().behind = seconds;
-        }
-    }
-
-    /// How many seconds the clock of the front end behind this connection is ahead.
-    pub(crate) fn front_end(&self, connection: u64) -> i64 {
-        let front_ends = self.front_ends.as_ref();
-        front_ends.map_or(0, |ends| ends.lock().unwrap().ahead(connection))
     }
 
     pub(crate) fn mood(&self) -> Mood {
@@ -336,10 +219,11 @@ impl Link {
         self.tally.request();
         self.sent.change(|sent| *sent += 1);
         let heard = Fault::Hold(When::After, self.gate.clone());
-        let heard = match &self.front_ends {
-            Some(front_ends) => heard.and(Fault::Skew(front_ends.lock().unwrap().answer())),
-            None => heard,
-        };
+        let ahead = self.front_ends.lock().unwrap().answer();
+        if ahead.abs() > 1 {
+            self.tally.fault("wrong date");
+        }
+        let heard = heard.and(Fault::Skew(ahead));
         Some(match self.suffer(mood, request) {
             Some((kind, fault)) => {
                 self.tally.fault(kind);

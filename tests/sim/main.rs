@@ -20,6 +20,7 @@ mod data;
 mod doom;
 mod exchange;
 mod faults;
+mod front_ends;
 mod gossip;
 mod history;
 mod leases;
@@ -186,52 +187,54 @@ fn digests() -> Vec<String> {
 
 /// The planted mistakes, the oracle that notices each, the number of seeds within which it does, and the seed in which it did last time. A
 /// brief run tries the first of each oracle.
-const MUTATIONS: [(By, &str, u64, u64); 45] = [
+const MUTATIONS: [(By, &str, u64, u64); 47] = [
     (By::ClosedIsRefused, "no surprise", 10, 0),
     (By::StartAtOne, "fencing", 10, 0),
     (By::StartAtOne, "ticket order", 10, 0),
     (By::UnknownState, "no surprise", 10, 0),
     (By::EnterHeld, "a slot for the asking", 10, 0),
-    (By::EnterPastTickets, "nobody timely passed", 30, 0),
+    (By::EnterPastTickets, "nobody timely passed", 30, 2),
     (By::EnterOneAtATime, "a slot for the asking", 10, 0),
-    (By::FillWithoutWatermark, "the queue in order", 30, 0),
-    (By::FillWithoutLeft, "who left is gone", 60, 10),
-    (By::FillByMemory, "who left is gone", 30, 5),
+    (By::FillWithoutWatermark, "the queue in order", 30, 3),
+    (By::FillWithoutLeft, "who left is gone", 60, 0),
+    (By::FillByMemory, "who left is gone", 30, 11),
     (By::ReleaseWithoutNonce, "nobody timely passed", 20, 3),
-    (By::EvictWithoutBeat, "exclusion", 60, 12),
-    (By::VoidWithoutBeat, "nobody timely voided", 30, 2),
-    (By::VoidWithoutNotExists, "nobody timely voided", 20, 8),
+    (By::EvictWithoutBeat, "exclusion", 60, 13),
+    (By::VoidWithoutBeat, "nobody timely voided", 30, 12),
+    (By::VoidWithoutNotExists, "nobody timely voided", 20, 2),
     (By::JoinWithoutNotExists, "rows go forward", 10, 0),
-    (By::ConfirmedIsRenewed, "progress", 10, 5),
-    (By::LeaseInMicroseconds, "progress", 10, 1),
+    (By::ConfirmedIsRenewed, "progress", 10, 1),
+    (By::LeaseInMicroseconds, "progress", 10, 0),
     (By::DeleteNoRow, "nothing left", 10, 0),
     (By::ExpireYearsLater, "nothing left", 10, 0),
     (By::SlowClock, "exclusion", 20, 4),
     (By::DrawOneLess, "ticket order", 10, 0),
     (By::DrawOneLess, "fencing", 10, 0),
-    (By::DrawOneLess, "turns as asked", 10, 2),
+    (By::DrawOneLess, "turns as asked", 10, 5),
     (By::PlaceOfOneLess, "nobody timely voided", 30, 0),
     (By::PlaceOfOneMore, "the queue in order", 10, 0),
     (By::Overstay, "exclusion", 10, 0),
     (By::ToldLate, "calls end in time", 10, 2),
-    (By::ShareWithoutRoom, "the queue in order", 10, 0),
+    (By::ShareWithoutRoom, "the queue in order", 10, 1),
     (By::SharePastSuccessors, "the queue in order", 10, 0),
     (By::AdmitWhoeverIsThere, "no surprise", 10, 0),
     (By::ShareWithoutFirst, "the queue in order", 10, 0),
-    (By::LeaseOverstayed, "exclusion", 10, 2),
+    (By::LeaseOverstayed, "exclusion", 10, 4),
     (By::DataOfTheLost, "data in order", 20, 2),
-    (By::DataGoesBack, "data in order", 20, 2),
-    (By::ExpiryOfHosts, "exclusion", 20, 1),
-    (By::AnswersBehind, "exclusion", 20, 1),
-    (By::ConnectionsUnknown, "exclusion", 20, 2),
+    (By::DataGoesBack, "data in order", 20, 1),
+    (By::ExpiryOfHosts, "exclusion", 20, 6),
+    (By::DatesOfHosts, "exclusion", 10, 2),
+    (By::JudgedByDates, "exclusion", 10, 0),
+    (By::JudgedByWallClocks, "exclusion", 10, 0),
+    (By::AllClocksWrong, "exclusion", 10, 0),
     (By::NonceAlone, "one hold a nonce", 20, 7),
-    (By::NoncesAgain, "one hold a nonce", 20, 1),
+    (By::NoncesAgain, "one hold a nonce", 20, 0),
     (By::ReleasingIsReleased, "exclusion", 10, 0),
     (By::BoundsForgotten, "holds end in time", 10, 0),
-    (By::BoundsForgotten, "short holds last", 10, 1),
+    (By::BoundsForgotten, "short holds last", 10, 0),
     (By::BoundsForgotten, "a margin after a loss", 20, 0),
     (By::ResizedWithoutRoom, "the queue in order", 10, 0),
-    (By::NoticesOfOthers, "told what was done", 20, 4),
+    (By::NoticesOfOthers, "told what was done", 20, 0),
 ];
 
 /// The seed in which this oracle noticed the mistake. A thorough run tries all seeds from the first on, and others first the last one.
@@ -310,15 +313,10 @@ fn who_never_waits_gets_past_all_who_died_by_the_server_clock() {
 
 #[test]
 fn a_planted_mistake_of_dates_keeps_out_who_never_waits() {
-    for mutation in [Mutation::DatesOfHosts, Mutation::DatesYearsLater] {
-        let trial = Trial::Doomed(Some(mutation));
-        let first = caught(trial, "past the dead", seeds::first(10));
-        println!("{mutation:?}: past the dead, seed {first:?} of 10");
-        assert!(
-            first.is_some() || seeds::replayed().is_some(),
-            "{mutation:?}"
-        );
-    }
+    let trial = Trial::Doomed(Some(Mutation::DatesYearsLater));
+    let first = caught(trial, "past the dead", seeds::first(10));
+    println!("past the dead, seed {first:?} of 10");
+    assert!(first.is_some() || seeds::replayed().is_some());
 }
 
 /// How many seeds of each lie.

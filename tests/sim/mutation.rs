@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::plan::{APART, HostPlan};
+use crate::plan::HostPlan;
 
 /// Where a request contains the lease of an entry.
 const LEASES: [&str; 4] = [
@@ -116,10 +116,12 @@ pub(crate) enum Mutation {
     NonceAlone,
     /// No write: a client that restarts uses the same nonces as before.
     NoncesAgain,
-    /// No write: every answer to one host is a minute behind.
-    AnswersBehind,
-    /// No write: a client does not know which connection an answer came by, and keeps every connection.
-    ConnectionsUnknown,
+    /// No write: clients judge by `Date`s alone, and all of those are wrong.
+    JudgedByDates,
+    /// No write: clients judge by wall clocks alone, and all of those are wrong.
+    JudgedByWallClocks,
+    /// No write: wall clocks are hours apart while all `Date`s are wrong, which the contract excludes.
+    AllClocksWrong,
     /// No write: a connection that was closed without an answer counts as a refusal.
     ClosedIsRefused,
     /// No write: a waiter takes a confirmation for a renewal of the place before it. All places are confirmed for ever.
@@ -145,13 +147,8 @@ impl Mutation {
     /// Rewrites a request of this host.
     pub(crate) fn rewrite(self, body: &mut Value, host: &HostPlan) {
         match self {
-            Mutation::DatesOfHosts => {
-                let apart = host.ahead.as_millis() as i64 - (APART / 2).as_millis() as i64;
-                count_all(body, &DATES, apart);
-            }
-            Mutation::ExpiryOfHosts => {
-                count_all(body, &EXPIRIES, i64::from(host.days_off) * 24 * 3600);
-            }
+            Mutation::DatesOfHosts => count_all(body, &DATES, host.off),
+            Mutation::ExpiryOfHosts => count_all(body, &EXPIRIES, host.off / 1000),
             Mutation::DatesYearsLater => count_all(body, &DATES, 3_000_000_000_000),
             Mutation::DrawOneLess
                 if text(&body["UpdateExpression"]).contains("#last + :tickets") =>

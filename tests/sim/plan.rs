@@ -8,19 +8,21 @@ use fairlock_testkit::lying_notifier::Lie;
 use fastrand::Rng;
 
 use crate::faults::Rates;
-use crate::link::{SKEW, Weather, WrongFor};
+use crate::front_ends::{Dates, FURTHEST};
+use crate::link::Weather;
 use crate::mischief::Kind;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// How many requests a seed sends before its faults stop.
 pub(crate) const REQUESTS: u64 = 500;
 /// The shortest outage time-out.
 const TIMER_GRAIN: Duration = MS;
+/// In milliseconds, as clocks are off.
+pub(crate) const HOUR: i64 = 3_600_000;
 /// By how many days the wall clock of any host is off at most.
-pub(crate) const DAYS_OFF: i32 = 30;
+const DAYS_OFF: i64 = 30;
 /// How far one host's clock may be ahead of another's.
 pub(crate) const APART: Duration = Duration::from_secs(6 * 3600);
 
@@ -54,8 +56,8 @@ pub(crate) struct Plan {
     pub(crate) has_checks: bool,
     /// Every n-th turn, on average, is long: up to one and a half leases.
     pub(crate) long_turns: u8,
-    /// The clocks of DynamoDB's front ends differ, and one of them is wrong for this long.
-    pub(crate) skew: Option<WrongFor>,
+    /// What DynamoDB's front ends tell of the time. Unless that is wrong, wall clocks are.
+    pub(crate) dates: Dates,
     /// Some turns take several of the locks at once.
     pub(crate) has_several: bool,
     /// Hosts notify each other when to poll, and this happens to what they send.
@@ -95,12 +97,9 @@ pub(crate) struct HostPlan {
     pub(crate) workers: usize,
     /// How many callers come at once with a worker, at most.
     pub(crate) crowd: usize,
-    pub(crate) ahead: Duration,
-    /// By how many days its wall clock is off in addition. Only DynamoDB's own deletion could suffer from that.
-    pub(crate) days_off: i32,
+    /// By how many milliseconds its wall clock is ahead of DynamoDB's.
+    pub(crate) off: i64,
     pub(crate) rate: f64,
-    /// How much longer than its lease it takes an entry for alive by the server clock.
-    pub(crate) allowance: Duration,
     /// By how much its client stops believing before a lease ends, in plans with bounds. `lease` is what it believes in.
     pub(crate) margin: Duration,
     /// How long its calls without a time limit tolerate an outage.
@@ -150,7 +149,7 @@ impl Plan {
             leases_wait: seed % 2 == 1,
             has_data: false,
             has_checks: false,
-            skew: None,
+            dates: Dates::Near(0),
             has_several: false,
             notifies: notifies(seed),
             lie: None,
@@ -220,43 +219,38 @@ impl Plan {
     }
 
     /// Sets the clocks. In some seeds TTL runs all the time, and the wall clocks of some hosts are off by weeks. In some, front ends
-    /// differ. Hosts differ in what they allow for that.
+    /// differ a little.
     fn set_clocks(&mut self, rng: &mut Rng) {
         if rng.u8(0..4) == 0 {
             self.mischief.push(Kind::Expire);
             for host in &mut self.hosts {
-                let is_off = rng.bool();
-                host.days_off = if is_off {
-                    rng.i32(-DAYS_OFF..=DAYS_OFF)
-                } else {
-                    0
-                };
+                if rng.bool() {
+                    host.off = hours_and_days(rng);
+                }
             }
         }
-        self.skew = match rng.u8(0..8) {
-            0 => Some(WrongFor::Answer),
-            1 => Some(WrongFor::Connection),
-            _ => None,
-        };
-        if self.skew == Some(WrongFor::Connection) && self.seed.is_multiple_of(2) {
-            self.skew = Some(WrongFor::Rest);
+        if rng.u8(0..4) == 0 {
+            self.dates = Dates::Near(1);
         }
-        // As "Limitations first" in the protocol requires.
-        let apart = match self.skew {
-            Some(_) => 2 * self.skew() + 3 * SECOND,
-            None => 2 * SECOND,
-        };
-        for host in &mut self.hosts {
-            if self.skew.is_some() && rng.bool() {
-                // A wall clock that agrees with what most front ends tell.
-                host.ahead = APART / 2;
-            }
+    }
+
+    /// In one of three seeds all front ends are wrong. Drawn apart, as `notifies` is.
+    pub(crate) fn set_dates(&mut self) {
+        let mut rng = Rng::with_seed(self.seed.rotate_left(16) ^ 0x00da_7e5a);
+        let every = [1, 3, 30, 1_000][rng.usize(0..4)];
+        if rng.u8(0..3) == 0 {
+            self.is_told_wrong(every);
         }
-        for host in &mut self.hosts {
-            // A known date is advanced by the local clock from one heartbeat to the next, or for a lease if renewals come late.
-            let least = apart + host.lease / 10;
-            host.allowance = [least, 10 * SECOND, 20 * SECOND][rng.usize(0..3)].max(least);
-        }
+    }
+
+    /// Makes all front ends wrong, and all wall clocks right within two seconds.
+    pub(crate) fn is_told_wrong(&mut self, every: u32) {
+        (self.dates, self.steps) = (Dates::Wrong(every), false);
+        let offs = [-1_900, 1_900, 0, -1_300, 1_300].into_iter().cycle();
+        self.hosts
+            .iter_mut()
+            .zip(offs)
+            .for_each(|(host, off)| host.off = off);
     }
 
     /// Makes turns at one lock long and leases short. Its two hosts often cannot renew, so holds are lost while other callers of the same
@@ -266,22 +260,37 @@ impl Plan {
         self.hosts.truncate(2);
         self.long_turns = 1;
         self.locks.truncate(1);
-        for host in &mut self.hosts {
-            (host.lease, host.timeout) = (2 * SECOND, SECOND / 3);
-            host.crowd = 6;
-        }
+        self.each(|host| host.lasts(2).crowd = 6);
+    }
+
+    pub(crate) fn each(&mut self, bend: impl Fn(&mut HostPlan)) {
+        self.hosts.iter_mut().for_each(bend);
     }
 
     pub(crate) fn epochs(&self) -> u64 {
         if self.is_silent { 2 } else { self.epochs }
     }
 
-    /// How far the front ends' clocks differ from the time, except for the one that is completely wrong.
+    /// How far ahead of the time an owner may find the end of what it holds by right clocks.
     pub(crate) fn skew(&self) -> Duration {
-        match self.skew {
-            Some(_) => Duration::from_secs(SKEW.cast_unsigned()),
-            None => Duration::ZERO,
+        match self.dates {
+            Dates::Near(most) => most * SECOND,
+            Dates::Wrong(_) => 2 * SECOND,
         }
+    }
+
+    pub(crate) fn has_right_dates(&self) -> bool {
+        !matches!(self.dates, Dates::Wrong(_))
+    }
+
+    /// How far any clock may be ahead of DynamoDB's, or a sweeper's behind.
+    pub(crate) fn longest_ahead(&self) -> Duration {
+        if !self.has_right_dates() {
+            return FURTHEST;
+        }
+        let off = self.hosts.iter().map(|host| host.off).max();
+        let steps = 48 * HOUR * i64::from(self.steps);
+        APART + Duration::from_millis((off.unwrap_or_default().max(0) + steps).unsigned_abs())
     }
 
     pub(crate) fn longest_lease(&self) -> Duration {
@@ -292,11 +301,6 @@ impl Plan {
     pub(crate) fn longest_grace(&self) -> Duration {
         let graces = self.hosts.iter().map(HostPlan::grace);
         graces.max().unwrap_or_default()
-    }
-
-    pub(crate) fn longest_allowance(&self) -> Duration {
-        let allowances = self.hosts.iter().map(|host| host.allowance);
-        allowances.max().unwrap_or_default()
     }
 
     pub(crate) fn shortest_grace(&self) -> Duration {
@@ -344,12 +348,20 @@ fn slow(rng: &mut Rng) -> Vec<&'static str> {
         .collect()
 }
 
+fn hours(rng: &mut Rng) -> i64 {
+    (i64::from(rng.u32(0..=6)) - 3) * HOUR
+}
+
+/// How far a wall clock may be off.
+pub(crate) fn hours_and_days(rng: &mut Rng) -> i64 {
+    hours(rng) + rng.i64(-DAYS_OFF..=DAYS_OFF) * 24 * HOUR
+}
+
 impl HostPlan {
-    /// How far its wall clock is off from DynamoDB's, in seconds.
-    pub(crate) fn off(&self) -> i64 {
-        let day = 24 * 3600;
-        let ahead = self.ahead.as_secs().cast_signed() - (APART / 2).as_secs().cast_signed();
-        i64::from(self.days_off) * day + ahead
+    /// Makes leases so many seconds long.
+    pub(crate) fn lasts(&mut self, seconds: u32) -> &mut HostPlan {
+        (self.lease, self.timeout) = (seconds * SECOND, seconds * SECOND / 6);
+        self
     }
 
     /// At least two time-outs, or the client could not be built.
@@ -383,10 +395,8 @@ impl HostPlan {
             spare_slots: 3 * slots,
             is_hasty: rng.bool(),
             workers: rng.usize(1..4),
-            ahead: rng.u32(0..=6) * HOUR,
-            days_off: 0,
+            off: hours(rng),
             rate: 0.991 + rng.f64() * 0.018,
-            allowance: 10 * SECOND,
             margin: Duration::ZERO,
             outage_timeout: None,
             crowd: crowds[rng.usize(0..crowds.len())],

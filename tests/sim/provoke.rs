@@ -6,10 +6,10 @@ use std::time::Duration;
 use fairlock_testkit::datagram_network::PostFaults;
 use fairlock_testkit::lying_notifier::Lie;
 
-use crate::link::WrongFor;
+use crate::front_ends::Dates;
 use crate::mischief::Kind;
 use crate::mutation::Mutation;
-use crate::plan::{HostPlan, Plan, Sharing};
+use crate::plan::{HOUR, HostPlan, Plan, Sharing};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -17,12 +17,12 @@ impl Mutation {
     pub(crate) fn provoke(self, plan: &mut Plan) {
         // A worker that waits at another lock, or has given up, sends nothing to the race.
         plan.has_several = false;
-        each(plan, |_, host| host.outage_timeout = None);
+        plan.each(|host| host.outage_timeout = None);
         match self {
             Mutation::EvictWithoutBeat => {
                 one_lock(plan, 4_000, &["read lock", "read queue"]);
                 renew_late(plan);
-                each(plan, |_, host| {
+                plan.each(|host| {
                     (host.lease, host.timeout) = (15 * SECOND, SECOND * 9 / 2);
                     host.workers = 1;
                 });
@@ -32,36 +32,34 @@ impl Mutation {
                 one_lock(plan, 4_000, &["void dead", "fill"]);
                 renew_late(plan);
                 eight_alone(plan);
-                each(plan, |_, host| {
-                    (host.lease, host.timeout) = (6 * SECOND, SECOND);
-                });
+                plan.each(|host| _ = host.lasts(6));
             }
             Mutation::VoidWithoutNotExists => {
                 one_lock(plan, 3_000, &["join", "void gap", "fill"]);
                 eight_alone(plan);
-                each(plan, |_, host| quick(host));
+                plan.each(quick);
             }
             Mutation::JoinWithoutNotExists => {
                 one_lock(plan, 1_000, &["join", "fill"]);
-                each(plan, |_, host| quick(host));
+                plan.each(quick);
             }
             Mutation::FillWithoutLeft => {
                 one_lock(plan, 3_000, &["fill"]);
-                each(plan, |_, host| (host.slots, host.workers) = (2, 3));
+                plan.each(|host| (host.slots, host.workers) = (2, 3));
             }
-            Mutation::FillByMemory => each(plan, |_, host| (host.slots, host.crowd) = (2, 1)),
+            Mutation::FillByMemory => plan.each(|host| (host.slots, host.crowd) = (2, 1)),
             Mutation::EnterOneAtATime => one_lock(plan, 3_000, &["release"]),
             Mutation::SlowClock => {
                 one_lock(plan, 1_500, &[]);
                 plan.long_turns = 1;
             }
             Mutation::DrawOneLess | Mutation::PlaceOfOneLess | Mutation::PlaceOfOneMore => {
-                each(plan, |_, host| host.crowd = 4);
+                plan.each(|host| host.crowd = 4);
             }
             // The next caller must be of the same client.
             Mutation::Overstay => {
                 plan.hosts.truncate(1);
-                each(plan, |_, host| host.crowd = 4);
+                plan.each(|host| host.crowd = 4);
             }
             Mutation::SharePastSuccessors => plan.sharing = Sharing::Readers,
             Mutation::ShareWithoutRoom => {
@@ -76,14 +74,14 @@ impl Mutation {
                 plan.mischief = vec![Kind::Crash];
                 plan.notifies = Some(PostFaults::default());
                 plan.lie = Some(Lie::AllIsConfirmed);
-                each(plan, |_, host| (host.slots, host.crowd) = (8, 1));
+                plan.each(|host| (host.slots, host.crowd) = (8, 1));
             }
             Mutation::ReleasingIsReleased => {
                 one_lock(plan, 1_000, &[]);
                 plan.long_turns = 2;
                 plan.notifies = Some(PostFaults::default());
                 plan.lie = Some(Lie::AllRelease);
-                each(plan, |_, host| host.crowd = 1);
+                plan.each(|host| host.crowd = 1);
             }
             _ => self.provoke_loss(plan),
         }
@@ -96,18 +94,14 @@ impl Mutation {
             Mutation::DataGoesBack => {
                 one_lock(plan, 3_000, &["write data", "release"]);
                 (plan.sharing, plan.has_data) = (Sharing::None, true);
-                each(plan, |_, host| {
-                    (host.lease, host.timeout) = (6 * SECOND, SECOND);
-                });
+                plan.each(|host| _ = host.lasts(6));
             }
             Mutation::DataOfTheLost => {
                 one_lock(plan, 3_000, &["write data"]);
                 (plan.sharing, plan.has_data) = (Sharing::None, true);
                 plan.long_turns = 2;
                 plan.mischief = vec![Kind::Freeze, Kind::CutOff];
-                each(plan, |_, host| {
-                    (host.lease, host.timeout) = (2 * SECOND, SECOND / 3)
-                });
+                plan.each(|host| _ = host.lasts(2));
             }
             // Copies of enters arrive late, and so does what was sent for holds that have ended.
             Mutation::NonceAlone => {
@@ -119,27 +113,23 @@ impl Mutation {
                 (plan.sharing, plan.leases) = (Sharing::None, 0);
                 (plan.has_data, plan.has_checks) = (true, true);
                 plan.hosts.truncate(2);
-                each(plan, |_, host| {
-                    (host.lease, host.timeout) = (6 * SECOND, SECOND);
+                plan.each(|host| {
+                    host.lasts(6);
                     (host.workers, host.crowd) = (1, 1);
                 });
             }
-            Mutation::AnswersBehind => {
-                plan.skew = Some(WrongFor::Answer);
-                each(plan, |_, host| host.allowance = 20 * SECOND);
+            // A caller that does not wait has nothing but the two clocks.
+            Mutation::JudgedByDates | Mutation::AllClocksWrong => {
+                (plan.long_turns, plan.leases) = (2, 0);
+                plan.is_told_wrong(3);
             }
-            // A caller that does not wait relies on the time, and a process that has just started uses its first connection.
-            Mutation::ConnectionsUnknown => {
-                plan.skew = Some(WrongFor::Connection);
-                plan.long_turns = 2;
-                plan.mischief = vec![Kind::Crash];
+            Mutation::DatesOfHosts | Mutation::JudgedByWallClocks => {
+                (plan.long_turns, plan.leases) = (2, 0)
             }
             Mutation::BoundsForgotten => {
                 (plan.bounds, plan.leases) = (true, 0);
                 (plan.sharing, plan.long_turns) = (Sharing::None, 2);
-                each(plan, |_, host| {
-                    (host.crowd, host.margin) = (1, host.lease / 2)
-                });
+                plan.each(|host| (host.crowd, host.margin) = (1, host.lease / 2));
             }
             Mutation::ResizedWithoutRoom => {
                 (plan.sharing, plan.operates) = (Sharing::Permits(3), true);
@@ -150,10 +140,9 @@ impl Mutation {
             Mutation::NoncesAgain => plan.mischief = vec![Kind::Crash],
             Mutation::ExpiryOfHosts => {
                 plan.mischief = vec![Kind::Expire];
-                (plan.long_turns, plan.skew) = (2, None);
-                each(plan, |id, host| {
-                    host.days_off = if id == 0 { -20 } else { 0 }
-                });
+                (plan.long_turns, plan.dates) = (2, Dates::Near(0));
+                plan.each(|host| host.off = 0);
+                plan.hosts[0].off = -20 * 24 * HOUR;
             }
             _ => {}
         }
@@ -170,7 +159,7 @@ fn one_lock(plan: &mut Plan, requests: u64, slow: &[&'static str]) {
 /// Makes callers want one of three permits. Without crowds, some find none and nobody that waits for one.
 fn three_permits(plan: &mut Plan, crowd: usize) {
     (plan.sharing, plan.leases) = (Sharing::Permits(3), 0);
-    each(plan, |_, host| host.crowd = crowd);
+    plan.each(|host| host.crowd = crowd);
 }
 
 /// Makes many places renew just when others take them for dead.
@@ -184,17 +173,11 @@ fn renew_late(plan: &mut Plan) {
 fn eight_alone(plan: &mut Plan) {
     plan.hosts = plan.hosts.iter().cycle().take(8).copied().collect();
     plan.weather.slow_writes = 0.97;
-    each(plan, |_, host| (host.slots, host.workers) = (2, 1));
+    plan.each(|host| (host.slots, host.workers) = (2, 1));
 }
 
 /// Makes the host close gaps early.
 fn quick(host: &mut HostPlan) {
-    (host.lease, host.timeout) = (2 * SECOND, SECOND / 3);
+    host.lasts(2);
     (host.slots, host.is_hasty) = (2, true);
-}
-
-fn each(plan: &mut Plan, bend: impl Fn(usize, &mut HostPlan)) {
-    for (id, host) in plan.hosts.iter_mut().enumerate() {
-        bend(id, host);
-    }
 }

@@ -1,11 +1,7 @@
 //! Plans bent towards what few seeds bring about, so that every few seeds of such a plan do. They break no promise either.
 
-use std::time::Duration;
-
 use crate::mischief::Kind;
-use crate::plan::{HostPlan, Plan, Sharing};
-
-const SECOND: Duration = Duration::from_secs(1);
+use crate::plan::{Plan, Sharing};
 
 /// What is rare, and where it is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,12 +70,12 @@ impl Rare {
                 plan.operates = true;
                 plan.locks = (0..12).map(|lock| format!("lock-{lock}")).collect();
                 plan.hosts.truncate(1);
-                each(plan, |host| (host.workers, host.crowd) = (1, 1));
+                plan.each(|host| (host.workers, host.crowd) = (1, 1));
             }
             Rare::Bounded => {
                 (plan.bounds, plan.sharing) = (true, Sharing::None);
                 (plan.mischief, plan.long_turns) = (vec![Kind::Freeze, Kind::CutOff], 2);
-                each(plan, |host| (host.crowd, host.margin) = (1, host.lease / 2));
+                plan.each(|host| (host.crowd, host.margin) = (1, host.lease / 2));
             }
             Rare::Cut => {
                 plan.lose_holds();
@@ -89,9 +85,7 @@ impl Rare {
             Rare::Gone => {
                 two_hosts(plan, (1, 6));
                 plan.hosts.truncate(1);
-                each(plan, |host| {
-                    (host.lease, host.timeout) = (2 * SECOND, SECOND / 3)
-                });
+                plan.each(|host| _ = host.lasts(2));
                 (plan.mischief, plan.long_turns) = (vec![Kind::Sweep], 1);
                 plan.only_infinite = false;
             }
@@ -108,12 +102,8 @@ fn two_hosts(plan: &mut Plan, (workers, crowd): (usize, usize)) {
     plan.locks.truncate(1);
     plan.hosts.truncate(2);
     plan.sharing = Sharing::None;
-    each(plan, |host| {
-        (host.lease, host.timeout) = (6 * SECOND, SECOND);
+    plan.each(|host| {
+        host.lasts(6);
         (host.workers, host.crowd) = (workers, crowd);
     });
-}
-
-fn each(plan: &mut Plan, bend: impl Fn(&mut HostPlan)) {
-    plan.hosts.iter_mut().for_each(bend);
 }

@@ -14,7 +14,7 @@ use crate::rare::{self, Rare};
 use crate::run::Run;
 
 /// Faults of hosts and tables.
-const HOST_FAULTS: [&str; 14] = [
+const HOST_FAULTS: [&str; 15] = [
     "cut off",
     "refused",
     "frozen",
@@ -25,6 +25,7 @@ const HOST_FAULTS: [&str; 14] = [
     "given up by another",
     "TTL",
     "wall clock stepped",
+    "wrong date",
     "swept",
     "wait dropped",
     "outage given up",
@@ -35,10 +36,11 @@ const HOST_FAULTS: [&str; 14] = [
 pub(crate) type Happened = BTreeMap<&'static str, u64>;
 
 /// Events that count as they are.
-const COUNTED: [&str; 6] = [
+const COUNTED: [&str; 7] = [
     "turn",
     "data found",
     "lease extended",
+    "stamps replaced",
     "write with a check applied",
     "hold lost",
     "stale write refused",
@@ -49,6 +51,7 @@ fn counted(event: &Event) -> Option<&'static str> {
         Event::Granted(_) => Some("turn"),
         Event::Found { left: Some(_), .. } => Some("data found"),
         Event::Exchanged(exchange) if exchange.verb == "extend" => Some("lease extended"),
+        Event::Applied(it) if it.verb == "date" => Some("stamps replaced"),
         Event::Applied(it) if it.token.is_some() => Some("write with a check applied"),
         Event::Ended(_, End::Lost) => Some("hold lost"),
         Event::Wrote {

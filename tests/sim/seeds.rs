@@ -86,6 +86,9 @@ pub(crate) fn one(seed: u64, trial: Trial) -> (Run, Vec<Violation>) {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().start_paused(true).build().unwrap();
     let mut plan = Plan::of(seed);
+    if matches!(trial, Trial::Plain | Trial::Lied(_)) {
+        plan.set_dates();
+    }
     if !matches!(trial, Trial::Plain) {
         // The seeds in which a mistake is noticed are pinned, and in those hosts only poll, and claims are plain.
         plan.notifies = None;

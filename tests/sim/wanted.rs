@@ -33,19 +33,21 @@ impl Wanted {
                 known.is_at(place);
             }
         };
-        match world.plan.sharing {
-            Sharing::None | Sharing::Readers => Wanted {
-                lock: Lock::Fair(host.locks.fair_lock(lock).unwrap().observed(watched)),
-                permits: ALL,
-                of: ALL,
-                bounds: Bounds::default(),
-            },
-            Sharing::Permits(of) => Wanted {
-                lock: Lock::Permits(host.locks.semaphore(lock, of).unwrap().observed(watched)),
-                permits: of,
-                of,
-                bounds: Bounds::default(),
-            },
+        let (lock, of) = match world.plan.sharing {
+            Sharing::None | Sharing::Readers => {
+                let lock = host.locks.fair_lock(lock).unwrap();
+                (Lock::Fair(lock.observed(watched)), ALL)
+            }
+            Sharing::Permits(of) => {
+                let lock = host.locks.semaphore(lock, of).unwrap();
+                (Lock::Permits(lock.observed(watched)), of)
+            }
+        };
+        Wanted {
+            lock,
+            permits: of,
+            of,
+            bounds: Bounds::default(),
         }
     }
 
@@ -71,8 +73,10 @@ impl Wanted {
         let bounds = Bounds::draw(&host.plan, rng);
         let kept = world.bounds_of(bounds);
         let lock = match self.lock {
-            Lock::Fair(lock) => Lock::Fair(kept.of_lock(lock)),
-            Lock::Permits(lock) => Lock::Permits(kept.of_permits(lock)),
+            Lock::Fair(lock) => Lock::Fair(kept.of(lock, FairLock::min_hold, FairLock::max_hold)),
+            Lock::Permits(lock) => {
+                Lock::Permits(kept.of(lock, Semaphore::min_hold, Semaphore::max_hold))
+            }
         };
         Wanted {
             lock,

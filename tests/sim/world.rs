@@ -1,7 +1,7 @@
 //! A table in memory, the hosts that use it, and what is recorded about them.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -26,7 +26,7 @@ use crate::history::{Event, History};
 use crate::link::{Link, Mood, Weather};
 use crate::memory::Memory;
 use crate::mutation::Mutation;
-use crate::plan::{APART, DAYS_OFF, HostPlan, Plan};
+use crate::plan::{HOUR, HostPlan, Plan};
 use crate::register::Registers;
 use crate::worker;
 use fairlock::embedded::Signal;
@@ -34,9 +34,7 @@ use fairlock::embedded::Signal;
 /// A host has more places than workers only for a moment.
 const MAX_KNOWN: usize = 6;
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
-const DAY: Duration = Duration::from_secs(24 * 3600);
-/// How much earlier the clock begins from which all others are derived.
-const EARLIER: Duration = Duration::from_secs(DAYS_OFF.unsigned_abs() as u64 * 24 * 3600);
+const MS: Duration = Duration::from_millis(1);
 /// After a silence, the last host begins at most this much later.
 const RESUMED_WITHIN: Duration = Duration::from_secs(3);
 pub(crate) const RETENTION: Duration = Duration::from_secs(24 * 3600);
@@ -76,6 +74,8 @@ pub(crate) struct Host {
     pub(crate) client: Client,
     pub(crate) link: Arc<Link>,
     pub(crate) known: Arc<Known>,
+    /// By how many seconds its wall clock was set off while it lived.
+    pub(crate) stepped: AtomicI64,
 }
 
 /// The newest places of a host, as far as another process that watches over it knows them.
@@ -97,15 +97,14 @@ impl Known {
 
 /// The time on DynamoDB's clock, `at` after the beginning.
 pub(crate) fn unix(at: Duration) -> Duration {
-    EPOCH + APART / 2 + at
+    EPOCH + at
 }
 
 impl World {
     pub(crate) async fn new(plan: Plan, mutation: Option<Mutation>) -> Arc<World> {
-        let clock = Clock::of_tokio(EPOCH - EARLIER);
+        let clock = Clock::of_tokio(EPOCH);
         let engine = Engine::memory().unwrap();
-        // DynamoDB's own clock is in the middle of the hosts' clocks.
-        let engine = engine.with_clock(clock.clone().ahead(EARLIER + APART / 2));
+        let engine = engine.with_clock(clock.clone());
         let post = plan.notifies.map(|faults| {
             let post = Post::seeded(plan.seed);
             post.set_faults(faults);
@@ -140,10 +139,8 @@ impl World {
             is_hasty: false,
             workers: 0,
             crowd: 1,
-            ahead: APART / 3,
-            days_off: 0,
+            off: -HOUR * i64::from(self.plan.has_right_dates()),
             rate: 1.0,
-            allowance: self.plan.longest_allowance(),
             margin: Duration::ZERO,
             outage_timeout: None,
         }
@@ -160,14 +157,11 @@ impl World {
             self.plan.rng(made),
             weather,
             plan,
-            self.plan.skew,
             post.clone(),
-            self.tally.clone(),
+            self,
         ));
-        if id == 0 && self.makes(Mutation::AnswersBehind) {
-            link.is_behind(60);
-        }
         let network = self.network(id, plan, &link, made);
+        let owner = format!("host-{id}-{made}");
         let (heard, own) = (Arc::default(), post.as_ref().map(PostBox::address));
         let own = own.unwrap_or_default();
         let believes = |what| Mistake::Believes(what, own, Arc::clone(&heard));
@@ -175,14 +169,19 @@ impl World {
             Some(Mutation::ConfirmedIsRenewed) => Some(believes(Believes::Confirmations)),
             Some(Mutation::ReleasingIsReleased) => Some(believes(Believes::Releases)),
             Some(Mutation::ClosedIsRefused) => Some(Mistake::ClosedIsRefused),
-            Some(Mutation::ConnectionsUnknown) => Some(Mistake::ConnectionsUnknown),
+            Some(Mutation::JudgedByDates) => {
+                Some(Mistake::Overlooks("renewed_on_host", owner.clone()))
+            }
+            Some(Mutation::JudgedByWallClocks) => {
+                Some(Mistake::Overlooks("renewed_at", owner.clone()))
+            }
             _ => None,
         };
         let client = match mistake {
             Some(mistake) => careless::client(&network, mistake),
             None => network.client(),
         };
-        let clock = self.clock_of(plan);
+        let clock = self.clock_of(plan, made);
         let margin = self.margin_of(plan);
         let builder = LockClient::builder(client)
             .request_timeout(plan.timeout)
@@ -192,8 +191,7 @@ impl World {
             .successor_slots(plan.successor_slots())
             .testing(|it| it.filled_slots = Some(plan.slots))
             .idle_retention(RETENTION)
-            .server_clock_allowance(plan.allowance)
-            .owner(format!("host-{id}-{made}"))
+            .owner(owner)
             .clock(clock.clone())
             .seeded(self.random_source(id, made));
         let builder =
@@ -214,6 +212,7 @@ impl World {
             client: without_retries(&network),
             link,
             known: Arc::default(),
+            stepped: AtomicI64::new(0),
         })
     }
 
@@ -230,19 +229,21 @@ impl World {
         crew.made
     }
 
-    fn clock_of(&self, plan: HostPlan) -> Clock {
-        let days = DAY * plan.days_off.unsigned_abs();
-        let ahead = match plan.days_off {
-            0.. => EARLIER + days,
-            _ => EARLIER - days,
-        };
-        let clock = self.clock.clone().ahead(ahead + plan.ahead);
-        clock.at_rate(plan.rate)
+    fn clock_of(&self, plan: HostPlan, made: u64) -> Clock {
+        let begins = self
+            .clock
+            .clone()
+            .ahead(MS * plan.off.rem_euclid(1000) as u32);
+        let clock = begins.at_rate(plan.rate);
+        clock.step(plan.off.div_euclid(1000));
+        if self.makes(Mutation::AllClocksWrong) {
+            clock.step(3_600 * (made % 7).cast_signed());
+        }
+        clock
     }
 
     fn network(&self, id: usize, plan: HostPlan, link: &Arc<Link>, salt: u64) -> Network {
         let (history, decider, slow) = (self.history.clone(), link.clone(), link.clone());
-        let leads = link.clone();
         let server = self.history.clone();
         let network = Network::to(&self.engine)
             .seeded(self.plan.rng(salt).u64(..))
@@ -251,7 +252,6 @@ impl World {
                 ..Default::default()
             })
             .script(move |request| decider.decide(request))
-            .front_ends(move |connection| leads.front_end(connection))
             .observe(move |seen| {
                 if plan.timeout <= seen.took() {
                     slow.is_harmed();

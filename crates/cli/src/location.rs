@@ -13,7 +13,7 @@ use crate::text::quoted;
 
 const TRUST_OWN_CLOCK: &str = "\
 Let this host's clock stand in for the dates that answers do not have, as those of DynamoDB Local. Without it, such an engine has no \
-leases. Give it to all commands at the table, on hosts whose clocks agree within 8s. Where answers have dates, it changes nothing";
+leases. Give it to all commands at the table, on hosts whose clocks agree within 3s. Where answers have dates, it changes nothing";
 
 const ANY_FILESYSTEM: &str = "\
 Use the file of --local also on a file system that other machines may share, such as NFS (EFS) and SMB, or that an unknown program serves \

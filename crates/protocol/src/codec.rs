@@ -6,17 +6,19 @@ use std::time::Duration;
 
 use crate::entry::{Attributes, Entry, Nonce, ServerTime, Unknown};
 use crate::item::{LockItem, Notice, RowState, TicketRow, Written, signed, sum};
+use crate::moment::HostTime;
 use crate::notification::is_address;
 use crate::problem::ItemProblem;
+use crate::stamps::Stamps;
 use crate::ticket::Ticket;
 use crate::value::{Map, Value};
 
 /// The format that this version writes, and the newest that it reads. Format 1 had no permits. In format 2, every successor had its ticket
-/// in its entry. In format 3, a write promoted a holder.
-pub const FORMAT: u64 = 4;
+/// in its entry. In format 3, a write promoted a holder. In format 4, one clock judged, and no entry had a session.
+pub const FORMAT: u64 = 5;
 
 /// What this version writes into an entry, except the address. Other attributes there are carried along.
-const OF_ENTRY: [&str; 12] = [
+const OF_ENTRY: [&str; 15] = [
     "nonce",
     "owner",
     "ticket",
@@ -25,11 +27,22 @@ const OF_ENTRY: [&str; 12] = [
     "attributes",
     "id",
     "beat",
+    "session",
+    "bound_beat",
     "lease_ms",
     "renewed_at",
+    "renewed_on_host",
     "since",
-    "kept_until",
+    "given_back",
 ];
+
+/// What stands in an entry that was given back: that it stands there is all that counts.
+pub(crate) const GIVEN_BACK: u64 = 1;
+
+/// The attributes of an entry's stamps, by DynamoDB's clock and by a host's.
+const RENEWED: [&str; 2] = ["renewed_at", "renewed_on_host"];
+/// The attributes of the newest draw's stamps.
+const DRAWN: [&str; 2] = ["drawn_at", "drawn_on_host"];
 
 /// An entry as it is stored. It has no ticket of its own if the very write that gives the place draws the ticket: then the ticket stands on
 /// the item, under the nonce.
@@ -38,7 +51,6 @@ pub fn entry(entry: &Entry, ticket: Option<Ticket>) -> Value {
     map.extend([
         ("nonce".into(), Value::text(entry.nonce.to_string())),
         ("owner".into(), Value::text(entry.owner.as_str())),
-        ("beat".into(), Value::number(entry.beat)),
         ("lease_ms".into(), Value::millis(entry.lease)),
         ("permits".into(), Value::number(entry.permits)),
     ]);
@@ -46,20 +58,28 @@ pub fn entry(entry: &Entry, ticket: Option<Ticket>) -> Value {
     map.extend(several(entry.tickets));
     map.extend(described(&entry.attributes));
     map.extend(entry.id.as_ref().map(|id| ("id".into(), Value::text(id))));
-    map.extend(
-        entry
-            .renewed_at
-            .map(|at| ("renewed_at".into(), Value::millis(at.0))),
-    );
+    map.extend(beat(entry));
+    let stamps = RENEWED.into_iter().zip(entry.stamps.parts());
+    map.extend(stamps.filter_map(|(name, at)| Some((name.into(), Value::millis(at?)))));
     map.extend(entry.since.map(|at| ("since".into(), Value::millis(at.0))));
-    map.extend(
-        entry
-            .kept_until
-            .map(|at| ("kept_until".into(), Value::millis(at.0))),
-    );
+    let given_back = { entry.given_back }.then(|| Value::number(GIVEN_BACK));
+    map.extend(given_back.map(|it| ("given_back".into(), it)));
     let address = entry.address.as_ref();
     map.extend(address.map(|address| ("address".into(), Value::text(&**address))));
     Value::M(map)
+}
+
+/// An entry has a beat of its own, or it names a session. With both, a client that knows no sessions would take the beat for one that
+/// stands still.
+fn beat(entry: &Entry) -> Vec<(String, Value)> {
+    let beat = Value::number(entry.beat);
+    match &entry.session {
+        None => vec![("beat".into(), beat)],
+        Some(session) => vec![
+            ("session".into(), Value::text(&**session)),
+            ("bound_beat".into(), beat),
+        ],
+    }
 }
 
 /// Reads a lock item. Its format comes first: nothing else in a newer format can be understood.
@@ -93,7 +113,7 @@ pub fn lock_item(item: &Map, ttl: &str) -> Result<LockItem, ItemProblem> {
         slots: slots.collect::<Result<_, _>>()?,
         data: read_data(item)?,
         written: read_written(item)?,
-        drawn_at: read_time(item, "drawn_at")?,
+        drawn: read_stamps(item, DRAWN)?,
         join_timeout: optional(item, "join_timeout_ms", "join_timeout_ms")?
             .map(Duration::from_millis),
         granted_at: read_time(item, "granted_at")?,
@@ -247,11 +267,15 @@ fn read_entry(map: &Map, unless_written: Option<Ticket>) -> Result<Entry, ItemPr
             Some(_) => Some(string(map, "id")?.to_owned()),
             None => None,
         },
-        beat: integer(map, "beat")?,
+        beat: read_beat(map)?,
+        session: match map.get("session") {
+            Some(_) => Some(Arc::from(string(map, "session")?)),
+            None => None,
+        },
         lease: Duration::from_millis(integer(map, "lease_ms")?),
-        renewed_at: read_time(map, "renewed_at")?,
+        stamps: read_stamps(map, RENEWED)?,
         since: read_time(map, "since")?,
-        kept_until: read_time(map, "kept_until")?,
+        given_back: optional(map, "given_back", "given_back")?.is_some(),
         address: read_address(map),
         unknown: read_unknown(map),
     })
@@ -328,6 +352,23 @@ fn read_nonce(map: &Map) -> Result<Nonce, ItemProblem> {
         expected: "32 lowercase hexadecimal digits",
     };
     Nonce::parse(string(map, "nonce")?).ok_or(expected)
+}
+
+fn read_beat(map: &Map) -> Result<u64, ItemProblem> {
+    let rule = "an entry has a beat, or a session";
+    match (map.contains_key("session"), map.contains_key("beat")) {
+        (true, true) => Err(ItemProblem::Inconsistent { rule }),
+        (true, false) => integer(map, "bound_beat"),
+        (false, _) => integer(map, "beat"),
+    }
+}
+
+fn read_stamps(map: &Map, [server, host]: [&'static str; 2]) -> Result<Stamps, ItemProblem> {
+    let at = optional(map, host, host)?;
+    Ok(Stamps {
+        server: read_time(map, server)?,
+        host: at.map(|ms| HostTime(Duration::from_millis(ms))),
+    })
 }
 
 /// Returns `None` if no data was written, or if it was removed again.
@@ -455,4 +496,92 @@ fn map_of<'a>(value: &'a Value, attribute: &'static str) -> Result<&'a Map, Item
         attribute,
         expected: "a map",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain() -> Entry {
+        Entry {
+            nonce: Nonce::new(5),
+            owner: "me".into(),
+            ticket: Ticket::new(3),
+            tickets: 1,
+            permits: 1,
+            attributes: Attributes::default(),
+            id: None,
+            beat: 4,
+            session: None,
+            lease: Duration::from_secs(30),
+            stamps: Stamps::default(),
+            since: None,
+            given_back: false,
+            address: None,
+            unknown: Unknown::default(),
+        }
+    }
+
+    fn stored(it: &Entry) -> Map {
+        match entry(it, Some(it.ticket)) {
+            Value::M(map) => map,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_entry_is_read_as_it_was_stored() {
+        let at = Duration::from_millis(1_700_000_000_123);
+        let (server, host) = (Some(ServerTime(at)), Some(HostTime(at)));
+        for stamps in [(None, None), (server, None), (None, host), (server, host)] {
+            let (server, host) = stamps;
+            let dated = Entry {
+                stamps: Stamps { server, host },
+                given_back: server.is_some(),
+                session: host.map(|_| "of a client".into()),
+                ..plain()
+            };
+            assert_eq!(read_entry(&stored(&dated), None), Ok(dated));
+        }
+    }
+
+    /// So a client that knows no sessions does not take it for dead, and its owner's late renewals find no beat.
+    #[test]
+    fn an_entry_has_a_beat_or_a_session() {
+        let bound = Entry {
+            session: Some("of a client".into()),
+            ..plain()
+        };
+        let mut map = stored(&bound);
+        assert!(!map.contains_key("beat"));
+        map.insert("beat".into(), Value::number(4));
+        let rule = "an entry has a beat, or a session";
+        assert_eq!(
+            read_entry(&map, None),
+            Err(ItemProblem::Inconsistent { rule })
+        );
+        let mut map = stored(&bound);
+        map.insert("session".into(), Value::number(9));
+        assert!(read_entry(&map, None).is_err());
+        let mut map = stored(&plain());
+        map.remove("beat");
+        let attribute = "beat";
+        assert_eq!(
+            read_entry(&map, None),
+            Err(ItemProblem::Missing { attribute })
+        );
+    }
+
+    #[test]
+    fn an_item_of_another_format_is_not_read() {
+        let known = FORMAT;
+        for found in [FORMAT - 1, FORMAT + 1] {
+            let item = Map::from([("format".into(), Value::number(found))]);
+            let problem = match found > FORMAT {
+                true => ItemProblem::NewerFormat { found, known },
+                false => ItemProblem::OlderFormat { found, known },
+            };
+            assert_eq!(lock_item(&item, "expires_at"), Err(problem));
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use crate::moment::ServerTime;
+use crate::stamps::{self, Reading, Stamps};
 use crate::ticket::{Sequence, Ticket};
 use crate::value::Map;
 
@@ -116,18 +117,20 @@ pub struct Entry {
     pub attributes: Attributes,
     /// The caller's own name for a lease that no process renews by itself.
     pub id: Option<String>,
-    /// Grows with every renewal. An entry whose beat stands still for a whole lease has expired.
+    /// Grows with every renewal. An entry whose beat stands still for a whole lease has expired. If the entry names a session, the number
+    /// that its beat had before.
     pub beat: u64,
+    /// The session whose beat counts instead of the entry's own. This version names none, and does not know how long one lives. So nothing
+    /// here takes an entry with a session for expired, and no write names its beat.
+    pub session: Option<Arc<str>>,
     /// For how long it lasts from its last renewal on.
     pub lease: Duration,
-    /// When it was last renewed, by DynamoDB's clock. `None` if its owner had seen no answer with a `Date`: then the server clock never
-    /// judges it.
-    pub renewed_at: Option<ServerTime>,
-    /// When it took its place in the queue, by the same clock; for people.
+    /// When it was last renewed, by two clocks.
+    pub stamps: Stamps,
+    /// When it took its place in the queue, by DynamoDB's clock; for people.
     pub since: Option<ServerTime>,
-    /// Until when it stays by DynamoDB's clock, if its owner gave it back and it is kept for a shortest time. No client
-    /// believes in it.
-    pub kept_until: Option<ServerTime>,
+    /// Whether its owner gave it back, and it is kept for a shortest time. No client believes in it.
+    pub given_back: bool,
     /// Where its owner can be notified, if it can. It is never believed more than any other notification.
     pub address: Option<Arc<str>>,
     /// What another version says there.
@@ -138,5 +141,22 @@ impl Entry {
     /// The first of its tickets.
     pub fn first(&self) -> Ticket {
         self.ticket.first_of(self.tickets)
+    }
+
+    /// What a caller writes over its stamps, as it saw them. The stamps of an entry with a session stay: no write would apply.
+    pub fn redated(&self, now: Reading) -> Option<Stamps> {
+        let redated = stamps::redated(self.stamps, now);
+        redated.filter(|_| self.session.is_none())
+    }
+
+    /// Until when it is kept that was given back, by DynamoDB's clock.
+    pub fn kept_until(&self) -> Option<ServerTime> {
+        let then = self.stamps.server.filter(|_| self.given_back)?;
+        Some(ServerTime(then.0.saturating_add(self.lease)))
+    }
+
+    /// The beat by which observers judge it. Returns `None` if a session's counts.
+    pub fn own_beat(&self) -> Option<u64> {
+        self.session.is_none().then_some(self.beat)
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::entry::{Entry, Nonce, ServerTime};
+use crate::stamps::Stamps;
 use crate::step::Has;
 use crate::ticket::{Sequence, Ticket};
 
@@ -32,11 +33,11 @@ pub struct LockItem {
     pub data: Option<Arc<[u8]>>,
     /// The write that left the data so.
     pub written: Option<Written>,
-    /// When the newest ticket was drawn, by DynamoDB's clock.
-    pub drawn_at: Option<ServerTime>,
+    /// When the newest ticket was drawn, by two clocks.
+    pub drawn: Stamps,
     /// The longest join timeout of the clients that drew the open tickets.
     pub join_timeout: Option<Duration>,
-    /// When the lock was last given to an entry that stood in a slot, by the same clock; for people.
+    /// When the lock was last given to an entry that stood in a slot, by DynamoDB's clock; for people.
     pub granted_at: Option<ServerTime>,
     /// When DynamoDB may delete the item, in whole seconds since 1970.
     pub expires_at: u64,
@@ -83,7 +84,7 @@ impl LockItem {
             slots: Vec::new(),
             data: None,
             written: None,
-            drawn_at: None,
+            drawn: Stamps::default(),
             join_timeout: None,
             granted_at: None,
             expires_at: 0,

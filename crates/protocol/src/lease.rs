@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::entry::{Entry, Nonce, ServerTime};
 use crate::moment::Moment;
+use crate::stamps::{self, Reading};
 use crate::ticket::Ticket;
-use crate::witness::GRAIN;
 
 /// The share of a lease that its owner gives up at the end, against clocks that run at different rates: 2 %.
 const MARGIN_DIVISOR: u32 = 50;
@@ -70,21 +70,30 @@ impl Renewal {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RenewalHistory {
     /// In order of beats, so in order of sending too.
-    sent: Vec<(u64, Moment)>,
+    sent: Vec<Sent>,
     /// The lease that the owner asked for last.
     asked: Duration,
     /// By how much the leases in the table are longer than the leases that the owner asks for.
     margin: Duration,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Sent {
+    beat: u64,
+    at: Moment,
+    /// By how much its stamps are [early](stamps::early), as the answer showed: others may end the lease by as much sooner.
+    early: Duration,
+}
+
 /// How many writes are remembered. An owner that is shown a beat from before them has long lost its lease.
 const REMEMBERED: usize = 16;
 
 impl RenewalHistory {
-    /// The write that took the place for a lease, `beat` zero, first sent at `sent`.
-    pub fn taken(sent: Moment, lease: Duration) -> Self {
+    /// The write that took the place for a lease, `beat` zero, first sent at `at`, with stamps that are `early`.
+    pub fn taken((at, early): (Moment, Duration), lease: Duration) -> Self {
+        let beat = 0;
         RenewalHistory {
-            sent: vec![(0, sent)],
+            sent: vec![Sent { beat, at, early }],
             asked: lease,
             margin: Duration::ZERO,
         }
@@ -109,16 +118,16 @@ impl RenewalHistory {
         self.asked = before;
     }
 
-    /// Notes that a renewal sent at `sent` was answered with `beat`.
+    /// Notes that a renewal sent at `at`, with stamps that are `early`, was answered with `beat`.
     ///
     /// A late answer to an earlier renewal takes nothing away; that renewal may have been of the row, while the slot has been renewed
     /// since. The newer write stands at or before any beat that the table shows after it.
-    pub fn renewed(&mut self, beat: u64, sent: Moment) {
-        if self.sent.last().is_some_and(|(_, newest)| sent < *newest) {
+    pub fn renewed(&mut self, beat: u64, (at, early): (Moment, Duration)) {
+        if self.sent.last().is_some_and(|newest| at < newest.at) {
             return;
         }
-        self.sent.retain(|(known, _)| *known < beat);
-        self.sent.push((beat, sent));
+        self.sent.retain(|known| known.beat < beat);
+        self.sent.push(Sent { beat, at, early });
         if self.sent.len() > REMEMBERED {
             self.sent.remove(0);
         }
@@ -128,18 +137,28 @@ impl RenewalHistory {
     /// was lost; the owner certainly sent the earlier of the two before that write. Returns `None` if the beat is from before all that is
     /// remembered.
     pub fn established(&self, beat: u64) -> Option<Moment> {
-        self.sent
-            .iter()
-            .rev()
-            .find(|(known, _)| *known <= beat)
-            .map(|(_, sent)| *sent)
+        self.upto(beat).last().map(|sent| sent.at)
     }
 
     /// Until when the owner may believe in a place that shows `beat` and `lease`, by which others judge it: not in the margin, which is a part
-    /// of that lease. Returns `None` where `established` does.
+    /// of that lease. A renewal with early stamps takes nothing away that an earlier one gave. Returns `None` where `established` does.
     pub fn believed_until(&self, beat: u64, lease: Duration) -> Option<Moment> {
-        let lease = believed(lease.saturating_sub(self.margin).min(self.asked));
-        self.established(beat).map(|sent| sent + lease)
+        let lease = self.believed(lease);
+        let ends = |sent: &Sent| sent.at + lease.saturating_sub(sent.early);
+        self.upto(beat).map(ends).max()
+    }
+
+    /// The same by the owner's clock alone, which may have stood still before: whether a renewal may find the place.
+    pub fn counted_until(&self, beat: u64, lease: Duration) -> Option<Moment> {
+        Some(self.established(beat)? + self.believed(lease))
+    }
+
+    fn upto(&self, beat: u64) -> impl Iterator<Item = &Sent> {
+        self.sent.iter().filter(move |sent| sent.beat <= beat)
+    }
+
+    fn believed(&self, lease: Duration) -> Duration {
+        believed(lease.saturating_sub(self.margin).min(self.asked))
     }
 }
 
@@ -175,19 +194,15 @@ impl LivenessTracker {
         shown: impl Iterator<Item = (EntryLocation, &'a Entry)>,
     ) {
         let mut kept = BTreeMap::new();
-        for (place, entry) in shown {
+        let beats = shown.filter_map(|(place, entry)| Some((place, entry, entry.own_beat()?)));
+        for (place, entry, beat) in beats {
             let key = (place, entry.nonce, entry.ticket);
-            let watch = self
-                .seen
-                .remove(&key)
-                .filter(|watch| watch.beat == entry.beat);
-            kept.insert(
-                key,
-                watch.unwrap_or(UnchangedBeat {
-                    beat: entry.beat,
-                    since: arrival,
-                }),
-            );
+            let watch = self.seen.remove(&key).filter(|watch| watch.beat == beat);
+            let new = UnchangedBeat {
+                beat,
+                since: arrival,
+            };
+            kept.insert(key, watch.unwrap_or(new));
         }
         self.seen.retain(|(place, ..), _| !read(*place));
         self.seen.append(&mut kept);
@@ -210,7 +225,7 @@ impl LivenessTracker {
 
     /// Whether the entry's beat has stood still for half of its lease by `now`: a renewal is overdue. None is of what was given back.
     pub fn is_late(&self, place: EntryLocation, entry: &Entry, now: Moment) -> bool {
-        entry.kept_until.is_none() && self.has_stood_still(place, entry, entry.lease / 2, now)
+        !entry.given_back && self.has_stood_still(place, entry, entry.lease / 2, now)
     }
 
     fn has_stood_still(
@@ -226,35 +241,30 @@ impl LivenessTracker {
 
     fn watch(&self, place: EntryLocation, entry: &Entry) -> Option<&UnchangedBeat> {
         let watch = self.seen.get(&(place, entry.nonce, entry.ticket));
-        watch.filter(|watch| watch.beat == entry.beat)
+        watch.filter(|watch| Some(watch.beat) == entry.own_beat())
     }
 }
 
-/// Whether an entry has expired by DynamoDB's own clock, by which it was stamped and `now` is read. Returns `false` if either time is
-/// unknown. An entry that was given back needs no allowance, and not the grain that a judge subtracts: nobody believes in it.
-pub fn is_over(entry: &Entry, allowance: Duration, now: Option<ServerTime>) -> bool {
-    if let Some(until) = entry.kept_until {
-        return now.is_some_and(|now| now.0.saturating_add(GRAIN) >= until.0);
-    }
-    is_past(entry.renewed_at, entry.lease.saturating_add(allowance), now)
+/// Whether an entry has expired by both clocks, for a judge that has not watched it. An entry with a session has not: its stamps stand still
+/// while the session lives.
+pub fn is_over(entry: &Entry, now: Reading) -> bool {
+    let is_over = match entry.given_back {
+        true => stamps::is_over_given_back,
+        false => stamps::is_over,
+    };
+    entry.session.is_none() && is_over(entry.stamps, entry.lease, now)
 }
 
 /// Whether an entry is of a process that ended before the boot of the only machine whose processes use the table. A lease by name is of no
 /// process, nor is what was given back. Returns `false` if either time is unknown.
 pub fn ended_before(entry: &Entry, boot: Option<ServerTime>) -> bool {
-    let is_of_a_process = entry.id.is_none() && entry.kept_until.is_none();
-    is_of_a_process && is_before(entry.renewed_at, boot)
+    let is_of_a_process = entry.id.is_none() && !entry.given_back && entry.session.is_none();
+    is_of_a_process && is_before(entry.stamps.server, boot)
 }
 
 /// Whether `then` was before the boot of the only machine whose processes use the table.
 pub fn is_before(then: Option<ServerTime>, boot: Option<ServerTime>) -> bool {
     then.zip(boot).is_some_and(|(then, boot)| then < boot)
-}
-
-/// Whether `span` has passed since `then` by DynamoDB's own clock.
-pub fn is_past(then: Option<ServerTime>, span: Duration, now: Option<ServerTime>) -> bool {
-    then.zip(now)
-        .is_some_and(|(then, now)| now.0.saturating_sub(then.0) > span)
 }
 
 #[cfg(test)]
@@ -265,7 +275,7 @@ mod tests {
     fn an_owner_does_not_believe_in_the_margin_of_its_entry() {
         let lease = Duration::from_secs(30);
         let at = Moment::default() + Duration::from_secs(1);
-        let mut beats = RenewalHistory::taken(at, lease).with_margin(4 * lease);
+        let mut beats = RenewalHistory::taken((at, Duration::ZERO), lease).with_margin(4 * lease);
         let until = |beats: &RenewalHistory, shown| beats.believed_until(0, shown);
         assert_eq!(until(&beats, 5 * lease), Some(at + believed(lease)));
         // By a shorter lease in the table others may judge sooner.
@@ -293,16 +303,30 @@ mod tests {
     #[test]
     fn a_beat_whose_renewal_was_not_answered_counts_from_the_one_before() {
         let at = |seconds| Moment::default() + Duration::from_secs(seconds);
-        let lease = Duration::from_secs(30);
-        let mut beats = RenewalHistory::taken(at(0), lease);
-        beats.renewed(1, at(10));
+        let (lease, early) = (Duration::from_secs(30), Duration::ZERO);
+        let mut beats = RenewalHistory::taken((at(0), early), lease);
+        beats.renewed(1, (at(10), early));
         // The second renewal was not answered, and a slot is given with its beat.
-        beats.renewed(3, at(50));
+        beats.renewed(3, (at(50), early));
         assert_eq!(beats.established(2), Some(at(10)));
         assert_eq!(
             beats.believed_until(2, lease),
             Some(at(10) + believed(lease))
         );
         assert_eq!(beats.established(3), Some(at(50)));
+    }
+
+    #[test]
+    fn what_stamps_are_early_by_is_taken_off_and_takes_nothing_else_away() {
+        let at = |seconds| Moment::default() + Duration::from_secs(seconds);
+        let (lease, hour) = (Duration::from_secs(100), Duration::from_secs(3600));
+        let mut beats = RenewalHistory::taken((at(1), hour), lease);
+        assert_eq!(beats.believed_until(0, lease), Some(at(1)));
+        assert_eq!(beats.counted_until(0, lease), Some(at(99)));
+        beats.renewed(1, (at(10), Duration::from_secs(8)));
+        assert_eq!(beats.believed_until(1, lease), Some(at(100)));
+        beats.renewed(2, (at(20), hour));
+        assert_eq!(beats.believed_until(2, lease), Some(at(100)));
+        assert_eq!(beats.established(2), Some(at(20)));
     }
 }

@@ -6,7 +6,6 @@
 //! This crate is a part of [fairlock](https://docs.rs/fairlock), which depends on its exact version. The crate makes no promise of its own.
 
 pub mod codec;
-pub mod date_history;
 pub mod doorway;
 pub mod entry;
 pub mod failure;
@@ -20,12 +19,13 @@ mod numeral;
 pub mod pace;
 pub mod place;
 pub mod problem;
+pub mod redating;
 pub mod snapshot;
 pub mod stagger;
 pub mod stamps;
 pub mod step;
 pub mod sweep;
 pub mod ticket;
+pub mod told;
 pub mod value;
-pub mod witness;
 pub mod write;

@@ -9,8 +9,8 @@ pub const OF_A_FAIR_LOCK: u64 = 64;
 ///
 /// ```
 /// # use fairlock_protocol::problem as fairlock;
-/// let problem = fairlock::ItemProblem::NewerFormat { found: 5, known: 4 };
-/// assert_eq!(problem.to_string(), "written in format 5, and this version knows formats up to 4: upgrade");
+/// let problem = fairlock::ItemProblem::NewerFormat { found: 6, known: 5 };
+/// assert_eq!(problem.to_string(), "written in format 6, and this version knows formats up to 5: upgrade");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

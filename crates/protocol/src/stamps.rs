@@ -12,6 +12,8 @@ use crate::moment::{HostTime, Moment, ServerTime};
 pub const ALLOWANCE: Duration = Duration::from_secs(5);
 /// A stamp of a right clock is ahead of no right clock by more.
 const AHEAD: Duration = Duration::from_secs(5);
+/// A `Date` has whole seconds.
+const GRAIN: Duration = Duration::from_secs(1);
 /// What a draw may set a stamp back by: the times of right clients differ a little, and a `Date` has whole seconds.
 const SET_BACK: Duration = Duration::from_secs(2);
 /// A clock that is slow by 2 % counts 49 seconds in 50.
@@ -29,7 +31,7 @@ pub enum Wall {
 }
 
 impl Wall {
-    fn time(self) -> Option<HostTime> {
+    pub(crate) fn time(self) -> Option<HostTime> {
         match self {
             Wall::Shows(time) => Some(time),
             Wall::IsNoWitness => None,
@@ -48,6 +50,21 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// Of what nothing told the time: it judges nobody.
+    pub const UNTOLD: Reading = Reading {
+        date: None,
+        wall: Wall::IsNoWitness,
+    };
+
+    /// The reading of a snapshot that took several answers: a later page's `Date` says nothing of what an earlier page showed.
+    #[must_use]
+    pub fn and_then(self, later: Reading) -> Reading {
+        Reading {
+            date: self.date.zip(later.date).map(|(one, other)| one.min(other)),
+            wall: self.wall,
+        }
+    }
+
     /// What was read, as it would be written.
     pub fn stamps(self) -> Stamps {
         Stamps {
@@ -80,7 +97,7 @@ impl Stamps {
         }
     }
 
-    fn parts(self) -> [Option<Duration>; 2] {
+    pub(crate) fn parts(self) -> [Option<Duration>; 2] {
         [self.server.map(|time| time.0), self.host.map(|time| time.0)]
     }
 
@@ -103,13 +120,23 @@ pub struct LastDate {
 }
 
 impl LastDate {
-    /// The newer of two: that of the request that was sent later, in whichever order the answers arrive.
+    /// The newer of two: that of the request that was sent later, in whichever order the answers arrive. A `Date` has whole seconds. So the
+    /// older one, counted on by a clock that may be fast by 2 %, may tell the time of the same second better. Without that, many stamps would
+    /// be [early] by a part of a second.
     #[must_use]
     pub fn or_newer(self, heard: LastDate) -> LastDate {
-        match heard.sent >= self.sent {
-            true => heard,
-            false => self,
-        }
+        let (older, newer) = match heard.sent >= self.sent {
+            true => (self, heard),
+            false => (heard, self),
+        };
+        let since = newer.sent.since(older.arrived);
+        let counted = older.date.0.saturating_add(since - since / FAST_DIVISOR);
+        let is_of_that_second = counted.saturating_sub(newer.date.0) < GRAIN;
+        let date = match is_of_that_second {
+            true => ServerTime(counted).max(newer.date),
+            false => newer.date,
+        };
+        LastDate { date, ..newer }
     }
 
     /// The time to write into an entry. An owner whose stamps are early is taken for dead while it believes. So the time counts from the
@@ -192,10 +219,33 @@ pub fn redated(seen: Stamps, now: Reading) -> Option<Stamps> {
 /// Without a time of its own the draw leaves none. A draw that was stamped before may then date these tickets, too early. So a client draws
 /// without a time only where no answer has one.
 pub fn drawn(seen: Stamps, own: Stamps) -> Stamps {
-    seen.with(own, |seen, own| {
-        let own = own?;
-        let later = seen.filter(|seen| *seen > own.saturating_add(SET_BACK));
-        Some(later.unwrap_or(own))
+    seen.with(own, |seen, own| match stays(seen, own) {
+        true => seen,
+        false => own,
+    })
+}
+
+/// The parts of its own stamps that a draw writes, and those under which a later one stays.
+pub(crate) fn replaced(seen: Stamps, own: Stamps) -> [Stamps; 2] {
+    let parts = |stay: bool| seen.with(own, |seen, own| own.filter(|_| stays(seen, own) == stay));
+    [parts(false), parts(true)]
+}
+
+fn stays(seen: Option<Duration>, own: Option<Duration>) -> bool {
+    own.is_some_and(|own| seen > Some(own.saturating_add(SET_BACK)))
+}
+
+/// The newest stamps that these may replace.
+pub(crate) fn newest(own: Stamps) -> Stamps {
+    own.with(own, |own, _| Some(own?.saturating_add(SET_BACK)))
+}
+
+/// By how much the server's stamp of an entry is earlier than the `Date` of the answer that shows it. The machine had stood still for so long
+/// with its clocks, or clocks differ. A judge adds no more than what its own `Date` may be later than that one, so nothing is excused.
+pub fn early(stamps: Stamps, now: Reading) -> Duration {
+    let early = now.date.zip(stamps.server);
+    early.map_or(Duration::ZERO, |(date, stamp)| {
+        date.0.saturating_sub(stamp.0)
     })
 }
 
@@ -347,6 +397,32 @@ mod tests {
         assert_eq!(last(1, 9).or_newer(last(2, 3)), last(2, 3));
         assert_eq!(last(1, 2).or_newer(last(1, 9)), last(1, 9));
         assert_eq!(last(2, 3).or_newer(last(1, 9)), last(2, 3));
+        // The older one tells that 0.6 s of the newer one's second have passed, or that the two are of different clocks.
+        for (date, told) in [(69, 69_000), (68, 68_600), (67, 67_000)] {
+            let older = LastDate {
+                date: ServerTime(at(18) + 600 * MILLI),
+                ..last(1, 2)
+            };
+            let newer = LastDate {
+                date: ServerTime(at(date)),
+                ..last(53, 54)
+            };
+            let told = ServerTime(DATE + told * MILLI);
+            assert_eq!(
+                older.or_newer(newer),
+                LastDate {
+                    date: told,
+                    ..newer
+                }
+            );
+            assert_eq!(
+                newer.or_newer(older),
+                LastDate {
+                    date: told,
+                    ..newer
+                }
+            );
+        }
         let wall = Wall::Shows(HostTime(at(70)));
         let told = last(1, 2);
         assert_eq!(
@@ -393,6 +469,15 @@ mod tests {
         }
         let told = stamps(Some(at(22)), None);
         assert_eq!(relied_on(own, span, told), Duration::from_secs(47));
+        for (date, secs) in [(at(22), 2), (at(20), 0), (at(0), 0)] {
+            assert_eq!(
+                early(own, reads(Some(date), at(70))),
+                Duration::from_secs(secs)
+            );
+        }
+        assert_eq!(early(own, reads(None, at(99))), Duration::ZERO);
+        let undated = early(Stamps::default(), reads(Some(at(22)), at(70)));
+        assert_eq!(undated, Duration::ZERO);
         assert_eq!(relied_on(Stamps::default(), span, own), Duration::ZERO);
         assert_eq!(relied_on(own, span, Stamps::default()), Duration::ZERO);
     }

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 /// What the request of a step contains, and the requests of the steps after it do not.
-const MARKS: [(&str, &str); 32] = [
+const MARKS: [(&str, &str); 33] = [
     ("break", "#broken = :broken"),
     ("ask", "#asked = :asked"),
     ("change the permits", "#resizes = :changed"),
+    ("date", " = :seen_"),
     ("date", ".#renewed_at)"),
     ("date", "#drawn_at)"),
     ("enter", "if_not_exists(#last, :start)"),

@@ -39,7 +39,7 @@ enum Own {
     /// The waiter has not seen it yet, or found it void.
     #[default]
     Unseen,
-    Waits(Entry),
+    Waits(Box<Entry>),
     /// The waiter leaves with its ticket, whatever becomes of its requests. Or another place of this client has read that the row is void.
     Leaves,
 }
@@ -47,7 +47,7 @@ enum Own {
 impl Own {
     fn waiting(&self) -> Option<&Entry> {
         match self {
-            Own::Waits(entry) => Some(entry),
+            Own::Waits(entry) => Some(entry.as_ref()),
             Own::Unseen | Own::Leaves => None,
         }
     }
@@ -271,7 +271,9 @@ impl Membership {
     pub(crate) fn shows(&self, row: &Option<Entry>) {
         self.own(|own| {
             if !own.leaves() {
-                own.row = row.clone().map_or(Own::Unseen, Own::Waits);
+                own.row = row
+                    .clone()
+                    .map_or(Own::Unseen, |row| Own::Waits(Box::new(row)));
             }
         });
     }

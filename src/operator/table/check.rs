@@ -37,7 +37,7 @@ pub(crate) async fn check(
         tried.extend(Operation::ALL.map(Operation::name));
         findings.extend(check.operations().await?);
     }
-    if store.newest_date().is_none() {
+    if !store.knows_the_date() {
         findings.push(Finding::MissingDateHeader);
     } else if store.goes_by_fallback_date() {
         findings.push(Finding::FallbackDate);

@@ -3,8 +3,8 @@
 //! Leases and observations are counted in [`Moment`]s, which never go back. Where the system can tell, they never stop while the machine
 //! sleeps. Wall time has few uses:
 //!
-//! - It gives the first ticket of a lock, unless DynamoDB's clock shows another time.
-//! - It is one of the witnesses of a `Date`, and times the TTL where answers have none.
+//! - It gives the first ticket of a lock and times the TTL, unless DynamoDB's clock is later.
+//! - It stamps what is written, and judges such stamps of others, each time beside a `Date`.
 //! - It bounds the removal of idle locks.
 //! - It tells people since when DynamoDB has not answered.
 

@@ -15,6 +15,8 @@ use crate::plan::Plan;
 /// The clock of a host runs at a rate within this share of the right one, and timers round up.
 const DRIFT: f64 = 0.01;
 const TICKS: Duration = Duration::from_millis(10);
+/// A `Date` has whole seconds.
+const GRAIN: Duration = Duration::from_secs(1);
 
 /// How often the oracles had something to compare.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,22 +48,21 @@ pub(super) fn longest(events: &Events) -> Result<(), String> {
     Ok(())
 }
 
-/// By DynamoDB's clock, so nothing is claimed where front ends differ on the time.
+/// By clocks, so it may end early by what two of them differ, and by the grain of a `Date`.
 pub(super) fn shortest(plan: &Plan, events: &Events) -> Result<(), String> {
-    if plan.skew.is_some() {
-        return Ok(());
-    }
-    kept(events, "shortest time", |_| {})
+    let early = 2 * plan.skew() + GRAIN;
+    kept(events, ("shortest time", early), |_| {})
 }
 
 pub(super) fn margin(events: &Events) -> Result<(), String> {
-    kept(events, "margin", |_| {})
+    kept(events, ("margin", Duration::ZERO), |_| {})
 }
 
 pub(crate) fn compared(events: &Events) -> Compared {
     let mut compared = Compared::default();
-    let _ = kept(events, "shortest time", |_| compared.shortest += 1);
-    let _ = kept(events, "margin", |_| compared.margins += 1);
+    let exactly = |what| (what, Duration::ZERO);
+    let _ = kept(events, exactly("shortest time"), |_| compared.shortest += 1);
+    let _ = kept(events, exactly("margin"), |_| compared.margins += 1);
     let mut granted = BTreeMap::new();
     for (at, event) in events {
         match event {
@@ -111,7 +112,7 @@ impl<'a> Kept<'a> {
 /// Calls `begins` with each hold that is kept for a while.
 fn kept<'a>(
     events: &'a Events,
-    what: &str,
+    (what, early): (&str, Duration),
     mut begins: impl FnMut(&Kept<'a>),
 ) -> Result<(), String> {
     let (broken, released) = (Broken::of(events), released(events));
@@ -142,7 +143,7 @@ fn kept<'a>(
                 let (lock, ticket, share) = (&it.lock, it.ticket, it.share);
                 holds.insert(it.hold, (it, *at, share.permits));
                 kept.retain(|(kept, _)| {
-                    *at < kept.until && !broken.is(&kept.of.lock, kept.of.ticket, *at)
+                    *at + early < kept.until && !broken.is(&kept.of.lock, kept.of.ticket, *at)
                 });
                 let mut of_lock = kept.iter().filter(|(kept, _)| kept.of.lock == *lock);
                 let most = permits.of(lock, share);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Events;
-use crate::history::{Event, Share};
+use crate::history::{Break, Event, Share};
 
 /// Broken places by lock and newest ticket: the first ticket, and when the break was asked for.
 #[derive(Default)]
@@ -15,15 +15,10 @@ pub(super) struct Broken<'a>(BTreeMap<(&'a str, u64), (u64, Duration)>);
 impl<'a> Broken<'a> {
     /// All places of which it is not certain that the break found them changed, or gone.
     pub(super) fn of(events: &'a Events) -> Self {
-        let spared = spared(events);
         let mut broken = Broken::default();
-        for (at, event) in events {
-            if let Event::Broken(it) = event
-                && !spared.contains(it.reason.as_str())
-            {
-                let (first, last) = it.tickets;
-                broken.0.entry((&it.lock, last)).or_insert((first, *at));
-            }
+        for (it, at) in breaks(events) {
+            let (first, last) = it.tickets;
+            broken.0.entry((&it.lock, last)).or_insert((first, at));
         }
         broken
     }
@@ -55,25 +50,22 @@ impl<'a> MostPermits<'a> {
     }
 }
 
-/// The reasons of breaks that have changed nothing. Each break has a reason of its own.
-fn spared(events: &Events) -> BTreeSet<&str> {
+/// All breaks but those that have changed nothing, and when each was asked for. Each has a reason of its own.
+fn breaks(events: &Events) -> impl Iterator<Item = (&Break, Duration)> {
     let spared = events.iter().filter_map(|(_, event)| match event {
-        Event::Spared(reason) => Some(reason.as_str()),
+        Event::Spared(reason) => Some(reason),
         _ => None,
     });
-    spared.collect()
+    let spared: BTreeSet<_> = spared.collect();
+    events.iter().filter_map(move |(at, event)| match event {
+        Event::Broken(it) if !spared.contains(&it.reason) => Some((it, *at)),
+        _ => None,
+    })
 }
 
 /// The places that may have been broken: their host, their newest ticket, and when the break was asked for.
-pub(super) fn places(events: &Events) -> Vec<(&str, usize, u64, Duration)> {
-    let spared = spared(events);
-    let broken = events.iter().filter_map(|(at, event)| match event {
-        Event::Broken(it) if !spared.contains(it.reason.as_str()) => {
-            Some((it.lock.as_str(), it.host?, it.tickets.1, *at))
-        }
-        _ => None,
-    });
-    broken.collect()
+pub(super) fn places(events: &Events) -> impl Iterator<Item = (&str, usize, u64, Duration)> {
+    breaks(events).filter_map(|(it, at)| Some((it.lock.as_str(), it.host?, it.tickets.1, at)))
 }
 
 /// A holder is told of a break of its own hold, by the reason that the operator gave. It is told of a request to give way that was made at

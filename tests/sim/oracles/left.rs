@@ -2,25 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use super::Events;
 use super::broken::Broken;
+use super::{Events, exchanges};
 use crate::exchange::Answer;
-use crate::history::Event;
 
 pub(super) fn check(events: &Events) -> Result<(), String> {
     let broken = Broken::of(events);
     let mut left = BTreeMap::new();
-    for (at, event) in events {
-        let Event::Exchanged(exchange) = event else {
-            continue;
-        };
+    for (at, exchange) in exchanges(events) {
         let lock = exchange.lock.as_str();
         if let (Some(ticket), "leave", Answer::Ok) =
             (exchange.ticket, exchange.verb, exchange.answer)
         {
             // A waiter that an operator breaks may have its slot by its own client, until that has seen the break.
-            if !broken.is(lock, ticket, *at) {
-                left.entry((lock, ticket)).or_insert(*at);
+            if !broken.is(lock, ticket, at) {
+                left.entry((lock, ticket)).or_insert(at);
             }
         }
         let mut places = exchange.shown.iter().flat_map(|shown| shown.places());

@@ -20,6 +20,7 @@ mod voided;
 use std::fmt;
 use std::time::Duration;
 
+use crate::exchange::Exchange;
 use crate::history::Event;
 use crate::plan::Plan;
 
@@ -62,6 +63,14 @@ pub(crate) fn judge(plan: &Plan, events: &Events) -> Vec<Violation> {
         Some(Violation { oracle, what })
     });
     broken.collect()
+}
+
+/// All requests, each with when it was answered.
+pub(crate) fn exchanges(events: &Events) -> impl Iterator<Item = (Duration, &Exchange)> {
+    events.iter().filter_map(|(at, event)| match event {
+        Event::Exchanged(exchange) => Some((*at, &**exchange)),
+        _ => None,
+    })
 }
 
 /// Violations of this promise that the run itself found.

@@ -1,15 +1,12 @@
 //! Every snapshot of a lock item shows its places in ticket order, none above `watermark`. The rows that wait behind the slots are in order
 //! too. No two places have a ticket in common.
 
-use super::Events;
-use crate::history::Event;
+use super::{Events, exchanges};
 use crate::shown::{Row, Shown, State};
 
 pub(super) fn check(events: &Events) -> Result<(), String> {
-    for (at, event) in events {
-        if let Event::Exchanged(exchange) = event
-            && let Some(shown) = &exchange.shown
-        {
+    for (at, exchange) in exchanges(events) {
+        if let Some(shown) = &exchange.shown {
             let (verb, rows) = (exchange.verb, &exchange.rows);
             if !is_in_order(shown) {
                 return Err(format!("{at:?}: {verb} shows {shown:?}"));

@@ -5,16 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use super::Events;
-use crate::history::Event;
+use super::{Events, exchanges};
 
 pub(super) fn check(events: &Events) -> Result<(), String> {
     // The states of each row, in ascending order, and when an answer showed each.
     let mut known: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for (at, event) in events {
-        let Event::Exchanged(exchange) = event else {
-            continue;
-        };
+    for (at, exchange) in exchanges(events) {
         let lock = exchange.lock.as_str();
         for row in exchange.behind_the_slots() {
             let before = known.get(&(lock, row.ticket)).into_iter().flatten();
@@ -28,7 +24,7 @@ pub(super) fn check(events: &Events) -> Result<(), String> {
         for row in &exchange.rows {
             let states = known.entry((lock, row.ticket)).or_default();
             if states.last().is_none_or(|(_, state)| *state < row.state) {
-                states.push((*at, row.state));
+                states.push((at, row.state));
             }
         }
     }

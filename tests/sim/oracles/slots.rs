@@ -2,17 +2,13 @@
 //! lock item, no slot is free, or a waiter without a slot waits for one. A caller that does not wait gets the lock by that write, or
 //! nothing.
 
-use super::Events;
+use super::{Events, exchanges};
 use crate::exchange::{Answer, Exchange};
-use crate::history::Event;
 use crate::plan::Plan;
 use crate::shown::Shown;
 
 pub(super) fn check(plan: &Plan, events: &Events) -> Result<(), String> {
-    for (at, event) in events {
-        let Event::Exchanged(exchange) = event else {
-            continue;
-        };
+    for (at, exchange) in exchanges(events) {
         if !matches!(exchange.verb, "enter" | "enter known") {
             continue;
         }

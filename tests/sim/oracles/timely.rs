@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::broken::MostPermits;
-use super::{Events, broken};
+use super::{Events, broken, exchanges};
 use crate::exchange::{Answer, Exchange};
 use crate::history::{Event, Share};
 use crate::plan::Plan;
@@ -101,7 +101,7 @@ impl<'a> Queues<'a> {
     /// nonce up gives up both.
     fn gather_ends(&mut self, plan: &Plan, events: &'a Events) {
         let mut tickets: BTreeMap<_, BTreeSet<u64>> = BTreeMap::new();
-        for exchange in exchanges(events) {
+        for (_, exchange) in exchanges(events) {
             let lock = exchange.lock.as_str();
             if let (Some(nonce), Some(ticket)) = (&exchange.nonce, exchange.ticket) {
                 let tickets = tickets.entry((lock, nonce.as_str())).or_default();
@@ -112,7 +112,7 @@ impl<'a> Queues<'a> {
                 tickets.insert(place.ticket);
             }
         }
-        for exchange in exchanges(events) {
+        for (_, exchange) in exchanges(events) {
             let ends = GIVE_UP.contains(&exchange.verb) && !exchange.judges;
             if !ends && !is_to_end_soon(plan, exchange) {
                 continue;
@@ -277,13 +277,6 @@ fn is_to_end_soon(plan: &Plan, exchange: &Exchange) -> bool {
     let host = plan.hosts.get(exchange.host);
     let is_shorter = |lease| host.is_some_and(|host| lease < host.lease);
     is_hold && exchange.lease.is_some_and(is_shorter)
-}
-
-fn exchanges(events: &Events) -> impl Iterator<Item = &Exchange> {
-    events.iter().filter_map(|(_, event)| match event {
-        Event::Exchanged(exchange) => Some(&**exchange),
-        _ => None,
-    })
 }
 
 impl Place {

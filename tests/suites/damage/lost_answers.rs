@@ -12,22 +12,6 @@ use fairlock_testkit::verbs::{meets, verb};
 use fairlock_testkit::virtual_time;
 use tokio::time::Instant;
 
-#[test]
-fn an_enter_that_was_applied_unseen_is_recognised_and_costs_no_lease() {
-    for fault in applied_unseen() {
-        in_lab(async |lab, [host]| {
-            let met = meets(&host.network, "enter", 1, fault);
-            let started = Instant::now();
-            let guard = acquire(&host).await;
-            assert_eq!(met.load(Ordering::SeqCst), 1);
-            assert!(started.elapsed() < 3 * SECOND, "{:?}", started.elapsed());
-            assert!(guard.remaining() <= Duration::from_millis(29_400) - started.elapsed());
-            guard.release().await.unwrap();
-            assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
-        });
-    }
-}
-
 /// The lock was idle for so long that DynamoDB may delete its item at any moment, and deletes it at this one.
 #[test]
 fn an_enter_that_was_applied_unseen_to_an_item_that_was_then_deleted_is_made_again() {
@@ -51,48 +35,6 @@ fn an_enter_that_was_applied_unseen_to_an_item_that_was_then_deleted_is_made_aga
             assert!(guard.is_held());
             guard.release().await.unwrap();
             assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
-        });
-    }
-}
-
-#[test]
-fn a_join_or_a_fill_that_was_applied_unseen_keeps_its_place() {
-    for (verb, fault) in ["join", "fill"]
-        .into_iter()
-        .flat_map(|verb| applied_unseen().map(|fault| (verb, fault)))
-    {
-        in_lab(async |lab, [holder]| {
-            let single = |lab: &Lab| lab.host_with(|builder| builder.successor_slots(1));
-            let (first, second) = (single(lab), single(lab));
-            let guard = acquire(&holder).await;
-            let successor = waits(lab, &first).await;
-            let met = meets(&second.network, verb, 1, fault);
-            let queued = waits(lab, &second).await;
-            lab.wait(3 * SECOND).await;
-            let ticket = guard.ticket();
-            guard.release().await.unwrap();
-            let guard = successor.await.unwrap();
-            assert!(guard.ticket() > ticket);
-            lab.wait(3 * SECOND).await;
-            guard.release().await.unwrap();
-            queued.await.unwrap().release().await.unwrap();
-            assert_eq!(met.load(Ordering::SeqCst), 1, "{verb}");
-            lab.settle().await;
-            assert_eq!(lab.items("a").await, ["fairlock/#lock"], "{verb}");
-        });
-    }
-}
-
-#[test]
-fn a_renewal_that_was_applied_unseen_does_not_lose_a_healthy_lock() {
-    for fault in applied_unseen() {
-        in_lab(async |lab, [host]| {
-            let guard = acquire(&host).await;
-            let met = meets(&host.network, "renew hold", 3, fault);
-            lab.wait(120 * SECOND).await;
-            assert_eq!(met.load(Ordering::SeqCst), 3);
-            assert!(guard.is_held());
-            guard.release().await.unwrap();
         });
     }
 }

@@ -9,7 +9,7 @@ use fairlock::{Change, Error, RecordWait, UpdateError};
 use fairlock_testkit::effort::sampled;
 use fairlock_testkit::real_time;
 use fairlock_testkit::wire::Wire;
-use fairlock_testkit::wire::served_engine::{ServedEngine, TIMEOUT};
+use fairlock_testkit::wire::served_engine::ServedEngine;
 use fairlock_testkit::wire::server::{Blow, End, Part};
 
 /// The clause by which a request is recognised.
@@ -223,43 +223,5 @@ fn a_kept_connection_that_is_closed_between_two_requests_costs_nobody_anything()
                 assert_eq!(place.items("a").await, ["fairlock/#lock"]);
             });
         }
-    }
-}
-
-/// The SDK would keep the connection, which leads to the same front end again.
-#[test]
-fn a_connection_to_a_front_end_whose_clock_is_wrong_is_not_kept() {
-    let cells = [
-        (3_600, true),
-        (3_600, false),
-        (-3_600, true),
-        (-3_600, false),
-    ];
-    let cells = Wire::ALL
-        .into_iter()
-        .flat_map(|wire| cells.map(|cell| (wire, cell)));
-    for (wire, (ahead, is_holder)) in sampled(cells, 3) {
-        real_time(async {
-            let says = format!("{wire:?}, {ahead} s ahead, told to the holder: {is_holder}");
-            let place = ServedEngine::new(wire).await;
-            let (told, other) = (place.locks(), place.locks_at_hand());
-            place.server.next_are_ahead(&[ahead]);
-            let (holder, caller) = match is_holder {
-                true => (told, other),
-                false => (other, told),
-            };
-            let lock = holder.fair_lock("a").unwrap();
-            let guard = lock.acquire(RecordWait::NoWait).await.unwrap();
-            let lock = caller.fair_lock("a").unwrap();
-            // Until after the hold has been renewed and has a date.
-            for _ in 0..30 {
-                assert!(lock.try_acquire().await.unwrap().is_none(), "{says}");
-                tokio::time::sleep(TIMEOUT / 10).await;
-            }
-            assert!(guard.is_held(), "{says}");
-            // One to the front end that is wrong, and one to a correct one.
-            assert_eq!(place.server.connections(), 2, "{says}");
-            guard.release().await.unwrap();
-        });
     }
 }

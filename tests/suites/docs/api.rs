@@ -166,19 +166,6 @@ fn settings_that_do_not_go_together_are_refused_with_both_values() {
     assert!(builder().key_names("id", "range", "ttl").build().is_ok());
 }
 
-#[test]
-fn a_name_that_dynamodb_cannot_store_is_refused_before_anything_is_sent() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
-    let _inside = runtime.enter();
-    let locks = LockClient::builder(dynamodb()).build().unwrap();
-    let refused = locks.fair_lock("").unwrap_err();
-    assert!(is_invalid(&refused, "this one has 0"), "{refused}");
-    assert!(locks.fair_lock("x".repeat(2049)).is_err());
-    assert_eq!(locks.fair_lock("a").unwrap().name(), "a");
-}
-
 fn refused() -> Error {
     let denied = std::io::Error::other("AccessDeniedException: not for you");
     let (table, verb) = ("locks".to_owned(), "enter");

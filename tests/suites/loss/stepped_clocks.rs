@@ -8,7 +8,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
-use fairlock::embedded::{BootTime, Engine, Network, WallClock};
+use fairlock::embedded::{BootTime, Engine, Fault, Network, WallClock};
 use fairlock::{Clock, LockClient, LockClientBuilder, RecordWait};
 use fairlock_testkit::lab::{EPOCH, Host, Lab, SECOND, acquire, cut_off, in_lab, waits};
 use fairlock_testkit::sweeps::sweep_table;
@@ -221,35 +221,36 @@ fn a_holder_keeps_its_lock_however_the_wall_clocks_of_hosts_are_set() {
     });
 }
 
-/// One front end steps while connections to it are kept, with a wall clock of its client's host that tells another time.
+/// All front ends are wrong by as much, and step, while holders, callers and sweepers live; the hosts' clocks are right.
 #[test]
-fn a_holder_keeps_its_lock_though_the_front_end_of_another_steps() {
+fn a_holder_keeps_its_lock_though_all_front_ends_step() {
     virtual_time(async {
-        for wall in [0, 1_000] {
+        for first in STEPS {
             let lab = Lab::new().await;
-            let holder = lab.host();
-            let clock = lab.clock.clone().ahead(wall * SECOND);
-            let caller = lab.host_with(|builder| builder.clock(clock));
-            let guard = acquire(&holder).await;
-            for step in [120, -120, 86_400] {
-                let ahead = Arc::new(AtomicI64::new(0));
+            let ahead = Arc::new(AtomicI64::new(first));
+            let wrong = |host: Host| {
                 let told = Arc::clone(&ahead);
-                let first = caller.network.connections() + 1;
-                let _ = caller.network.clone().front_ends(move |connection| {
-                    match connection == first {
-                        true => told.load(Ordering::Relaxed),
-                        false => 0,
+                host.script(move |_| Some(Fault::Skew(told.load(Ordering::Relaxed))));
+                host
+            };
+            let [holder, waiter, caller] = &[(); 3].map(|()| wrong(lab.host()));
+            let guard = acquire(holder).await;
+            let waiting = waits(&lab, waiter).await;
+            for step in STEPS {
+                ahead.fetch_add(step, Ordering::Relaxed);
+                for _ in 0..4 {
+                    lab.wait(3 * SECOND).await;
+                    // The second has just started, and knows no other time.
+                    for asks in [caller, &wrong(lab.host())] {
+                        let got = asks.try_acquire().await;
+                        assert!(got.is_none(), "{first} {step}");
                     }
-                });
-                for by in [0, step, 0] {
-                    ahead.store(by, Ordering::Relaxed);
-                    for _ in 0..4 {
-                        lab.wait(3 * SECOND).await;
-                        let got = caller.try_acquire().await;
-                        assert!(got.is_none() && guard.is_held(), "{wall} {step} {by}");
-                    }
+                    caller.lock().sweep().await.unwrap();
+                    assert!(guard.is_held() && !waiting.is_finished(), "{first} {step}");
                 }
             }
+            guard.release().await.unwrap();
+            assert!(waiting.await.unwrap().is_held());
         }
     });
 }

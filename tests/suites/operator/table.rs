@@ -91,17 +91,6 @@ async fn items(engine: &Engine) -> usize {
 }
 
 #[test]
-fn a_created_table_is_fit_on_demand_and_deletes_what_is_past() {
-    on_a_table(async |engine| {
-        let table = description(engine).await;
-        let billing = table.billing_mode_summary().unwrap().billing_mode();
-        assert_eq!(billing, Some(&BillingMode::PayPerRequest));
-        assert_eq!(ttl_attribute(engine).await.as_deref(), Some("expires_at"));
-        assert_eq!(findings(&locks(engine)).await, []);
-    });
-}
-
-#[test]
 fn keys_and_ttl_are_called_as_the_client_says() {
     virtual_time(async {
         let engine = engine();

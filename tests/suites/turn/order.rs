@@ -52,20 +52,6 @@ impl Visits {
     }
 }
 
-fn four_hosts(lab: &Lab) -> [Host; 4] {
-    let hosts = [(); 4].map(|()| lab.host());
-    for host in &hosts {
-        host.network.set_faults(Faults {
-            round_trip: Latency::HeavyTailed {
-                median: 5 * MS,
-                p99: 60 * MS,
-            },
-            ..Faults::default()
-        });
-    }
-    hosts
-}
-
 /// A client gains nothing from what the answer to its own release showed. That answer shows that a ticket must be drawn; the newcomer
 /// learns the same from a refused request.
 #[test]
@@ -199,24 +185,6 @@ fn a_queue_that_lasts_keeps_its_lock_item_small() {
         };
         let (burst, _) = tokio::join!(burst, join_all(work));
         assert_eq!((burst, most.load(Ordering::Relaxed)), (24, 9));
-    });
-}
-
-#[test]
-fn thirty_two_waiters_who_came_one_after_the_other_are_granted_as_they_came() {
-    in_lab(async |lab, []| {
-        let (hosts, visits) = (four_hosts(lab), Visits::default());
-        let guard = acquire(&hosts[0]).await;
-        let locks = hosts.each_ref().map(|host| host.locks.fair_lock("a"));
-        let (lab, visits, locks) = (lab, &visits, &locks.map(Result::unwrap));
-        // Far enough apart that each has drawn its ticket before the next comes.
-        let waiters = (0..32_usize).map(|n| async move {
-            lab.wait(n as u32 * SECOND).await;
-            visits.visit(lab, n, &locks[n % 4]).await;
-        });
-        let granted = visits.run(lab, waiters, (guard, 33 * SECOND)).await;
-        let order: Vec<_> = granted.iter().map(|(who, _)| *who).collect();
-        assert!(order.iter().copied().eq(0..32), "{order:?}");
     });
 }
 

@@ -4,28 +4,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fairlock::embedded::{Engine, Fault, Faults, Latency, When};
-use fairlock::{Clock, Error, RecordWait};
+use fairlock::embedded::{Fault, Faults, Latency, When};
+use fairlock::{Error, RecordWait};
 
 use fairlock_testkit::effort::sampled;
-use fairlock_testkit::lab::{
-    EPOCH, Host, Lab, MS, SECOND, acquire, cut_off, in_lab, in_slots, waits,
-};
+use fairlock_testkit::lab::{Host, Lab, MS, SECOND, acquire, cut_off, in_lab, in_slots, waits};
 use fairlock_testkit::virtual_time;
 use futures::future::join_all;
-
-#[test]
-fn an_uncontended_turn_is_two_requests_and_leaves_one_item() {
-    in_lab(async |lab, [host]| {
-        // The first enter of a client creates no lock, because no answer has told it the time.
-        for requests in [3, 5, 7] {
-            acquire(&host).await.release().await.unwrap();
-            let sent = host.network.counts();
-            assert_eq!(sent.requests(), requests, "{sent:?}");
-        }
-        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
-    });
-}
 
 #[test]
 fn no_wait_on_a_held_lock_is_one_request_and_leaves_nothing() {
@@ -236,17 +221,6 @@ fn who_released_into_a_queue_skips_the_enter_that_must_fail() {
 }
 
 #[test]
-fn an_engine_that_sends_neither_old_items_nor_dates_serves_as_well() {
-    virtual_time(async {
-        let clock = Clock::of_tokio(EPOCH);
-        let engine = Engine::memory().unwrap().with_clock(clock.clone());
-        let engine = engine.without_old_values().without_date();
-        let writes = writes_a_turn(Lab::on(engine, clock).await, 8).await;
-        assert!(writes <= 6.0, "{writes} writes a turn");
-    });
-}
-
-#[test]
 fn the_error_of_a_caller_in_another_task_of_the_holders_process_blames_neither_of_them() {
     in_lab(async |_, [host, other]| {
         let lock = host.lock();
@@ -319,13 +293,13 @@ fn a_dead_holder_is_taken_over_by_one_who_does_not_wait() {
         // Long enough for the first renewal, which tells the time.
         lab.wait(2 * SECOND).await;
         a.network.set_faults(cut_off());
-        lab.wait(35 * SECOND).await;
+        lab.wait(33 * SECOND).await;
         let lock = b.lock();
         assert!(
             lock.try_acquire().await.unwrap().is_none(),
             "within the allowance"
         );
-        lab.wait(10 * SECOND).await;
+        lab.wait(4 * SECOND).await;
         let next = lock.try_acquire().await.unwrap().unwrap();
         assert!(next.ticket() > guard.ticket());
     });

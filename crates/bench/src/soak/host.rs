@@ -63,8 +63,6 @@ impl Host {
 /// A client on the soak's table.
 pub(crate) fn built(ground: &Ground, builder: LockClientBuilder) -> Result<LockClient, Failure> {
     let builder = builder.table(&ground.options.table);
-    // A caller that comes after a death need not wait long for it.
-    let builder = builder.server_clock_allowance(Duration::from_secs(3));
     builder
         .build()
         .map_err(|error| Failure::usage("no client", error))

@@ -259,7 +259,7 @@ counts as another one. Standard output has the text of the lease, in one line, f
 `lease show --json`. So it is after a signal that comes at the moment of the grant.
 
 DynamoDB's clock has whole seconds: its owner may rely on a lease for up to 2 % and a second less \
-than --for. Others take the lock later, by up to 12 s if they do not wait.
+than --for. Others take the lock later, by up to 10 s if they do not wait.
 
 Exit codes: 0 if the name has the lock, 75 if another caller has it or waits for it, 64 for a wrong \
 command line, 69 if the table cannot be used, 74 if the text cannot be written, 128 + n if signal n \

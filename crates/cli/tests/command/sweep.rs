@@ -37,7 +37,8 @@ async fn dead_holders(home: &Home, locks: &[&str]) -> LockClient {
     for lock in locks {
         std::mem::forget(hold(&client, lock).await);
         let long_ago = number(ago(Duration::from_secs(3600)).as_millis());
-        let update = update(home, lock).update_expression("SET slots[0].renewed_at = :then");
+        let both = "SET slots[0].renewed_at = :then, slots[0].renewed_on_host = :then";
+        let update = update(home, lock).update_expression(both);
         let update = update.expression_attribute_values(":then", long_ago);
         update.send().await.unwrap();
     }

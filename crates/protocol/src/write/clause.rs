@@ -3,13 +3,20 @@
 use std::time::Duration;
 
 use crate::codec::FORMAT;
-use crate::entry::{Nonce, ServerTime};
+use crate::entry::Nonce;
 use crate::item::{At, LockItem, Written, signed};
+use crate::stamps::Stamps;
 use crate::ticket::Ticket;
 use crate::value::Value;
 
-use super::entry::EntryClause;
-use super::expression::{Text, Values, own_ticket, path};
+use super::entry::{EntryClause, stamps_are};
+use super::expression::{Text, Values, all_of, own_ticket, path};
+
+/// The stamps of the newest draw, and the names of what they are compared with.
+const DRAWN: [(&str, &str); 2] = [
+    ("#drawn_at", ":newest"),
+    ("#drawn_on_host", ":newest_on_host"),
+];
 
 /// What must be true of the lock item for a write to apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,12 +65,12 @@ pub enum Clause {
     NoPlaceOf(Nonce),
     /// What must be true of the entry at a place.
     Entry(At, EntryClause),
-    /// The newest draw has no later date: a late duplicate must not make a ticket that was drawn since look overdue.
-    NoLaterDraw(ServerTime),
-    /// The newest draw has a later date, which counts for this ticket too.
-    LaterDraw(ServerTime),
-    /// The newest draw has no date.
-    UndatedDraw,
+    /// The newest draw has no later stamps, as far as these say: a late duplicate must not make a ticket that was drawn since look overdue.
+    NoLaterDraw(Stamps),
+    /// The newest draw has later stamps, as far as these say. They count for this ticket too.
+    LaterDraw(Stamps),
+    /// The stamps of the newest draw are the ones that were seen.
+    DrawnAre(Stamps),
     /// The join timeout on the item is at least this long. With a shorter one, other clients would close the gap of a waiter that joins in
     /// time by its own settings.
     JoinTimeoutAtLeast(Duration),
@@ -110,9 +117,9 @@ impl Clause {
             Clause::StaysNoLonger(expiry) => item.expires_at <= expiry,
             Clause::StaysUntil(expiry) => item.expires_at == expiry,
             Clause::NoLaterData(write) => item.written.is_none_or(|written| written < write),
-            Clause::NoLaterDraw(newest) => item.drawn_at.is_none_or(|date| date <= newest),
-            Clause::LaterDraw(newest) => item.drawn_at.is_some_and(|date| date > newest),
-            Clause::UndatedDraw => item.drawn_at.is_none(),
+            Clause::NoLaterDraw(newest) => are_later(item, newest).all(|is_later| !is_later),
+            Clause::LaterDraw(newest) => are_later(item, newest).all(|is_later| is_later),
+            Clause::DrawnAre(seen) => item.drawn == seen,
             Clause::Entry(at, ref clause) => clause.holds(item.entry_at(at)),
         }
     }
@@ -176,9 +183,12 @@ impl Clause {
                  OR (#written.#ticket = :ticket AND #written.#count < :count))"
                     .into()
             }
-            Clause::NoLaterDraw(newest) => date(values, newest, "NOT #drawn_at > :newest"),
-            Clause::LaterDraw(newest) => date(values, newest, "#drawn_at > :newest"),
-            Clause::UndatedDraw => "attribute_not_exists(#drawn_at)".into(),
+            Clause::NoLaterDraw(newest) => later_draw("NOT ", newest, values),
+            Clause::LaterDraw(newest) => later_draw("", newest, values),
+            Clause::DrawnAre(seen) => {
+                let stamps = DRAWN.map(|(name, seen)| (name.to_owned(), seen));
+                stamps_are(stamps, seen, values).into()
+            }
             Clause::Entry(at, EntryClause::Is(nonce, ticket)) => {
                 is(at, (nonce, ticket), values).into()
             }
@@ -235,7 +245,17 @@ fn ticket(values: &mut Values, name: &'static str, ticket: Ticket, text: &'stati
     number(values, name, ticket.get(), text)
 }
 
-fn date(values: &mut Values, newest: ServerTime, text: &'static str) -> Text {
-    values.name(":newest", Value::millis(newest.0));
-    text.into()
+/// Whether each part of the newest draw's stamps is later than this one, as far as there are parts to compare with.
+fn are_later(item: &LockItem, newest: Stamps) -> impl Iterator<Item = bool> {
+    let parts = item.drawn.parts().into_iter().zip(newest.parts());
+    parts.filter_map(|(stands, newest)| newest.map(|newest| stands > Some(newest)))
+}
+
+fn later_draw(not: &str, newest: Stamps, values: &mut Values) -> Text {
+    let parts = DRAWN.into_iter().zip(newest.parts());
+    let each = parts.filter_map(|((name, value), newest)| {
+        values.name(value, Value::millis(newest?));
+        Some(format!("{not}{name} > {value}"))
+    });
+    all_of(each).into()
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 use crate::codec::{self, FORMAT};
 use crate::entry::{Entry, Nonce, ServerTime};
 use crate::item::{At, LockItem, Notice, Written, signed};
+use crate::moment::HostTime;
 use crate::ticket::{Sequence, Ticket};
 use crate::value::{Map, Value};
 
-use super::entry::EntryEffect;
+use super::entry::{EntryEffect, stamp};
 use super::expression::{Text, Update, Values, own_ticket, path};
 
 /// What becomes of the lock item. All effects of a write are made of the item as it was before the write.
@@ -67,10 +68,10 @@ pub enum Effect {
     Named(At, Arc<str>),
     /// The open tickets have this long to join.
     JoinTimeout(Duration),
-    /// The newest ticket was drawn at this time.
-    DrawDate(ServerTime),
-    /// The newest draw has no date.
-    NoDrawDate,
+    /// The newest ticket was drawn at this time by DynamoDB's clock, or at no time that is known.
+    DrawnAt(Option<ServerTime>),
+    /// The same by a wall clock.
+    DrawnOnHost(Option<HostTime>),
     /// The item stays until this time, unless it already says until when.
     StaysUnlessSaid(u64),
     /// The item stays until this time.
@@ -131,8 +132,8 @@ impl Effect {
                 }
             }
             Effect::JoinTimeout(join_timeout) => item.join_timeout = Some(*join_timeout),
-            Effect::DrawDate(date) => item.drawn_at = Some(*date),
-            Effect::NoDrawDate => item.drawn_at = None,
+            Effect::DrawnAt(at) => item.drawn.server = *at,
+            Effect::DrawnOnHost(at) => item.drawn.host = *at,
             Effect::StaysUnlessSaid(expiry) if was.expires_at == 0 => item.expires_at = *expiry,
             Effect::StaysUnlessSaid(_) => {}
             Effect::Stays(expiry) => item.expires_at = *expiry,
@@ -172,7 +173,14 @@ impl Effect {
                 values.name(":id", Value::text(&**id));
                 update.set(format!("{}.#id = :id", path(*at)));
             }
-            Effect::NoDrawDate => update.remove("#drawn_at"),
+            Effect::DrawnAt(at) => {
+                let at = at.map(|at| at.0);
+                stamp(("#drawn_at", ":drawn_at"), at, update, values);
+            }
+            Effect::DrawnOnHost(at) => {
+                let at = at.map(|at| at.0);
+                stamp(("#drawn_on_host", ":drawn_on_host"), at, update, values);
+            }
             Effect::NoData => update.remove("#data"),
             _ => {
                 if let Some((text, name, value)) = self.assignment() {
@@ -214,9 +222,6 @@ impl Effect {
                 ":join_timeout",
                 Value::millis(*join_timeout),
             ),
-            Effect::DrawDate(date) => {
-                of("#drawn_at = :drawn_at", ":drawn_at", Value::millis(date.0))
-            }
             Effect::StaysUnlessSaid(expiry) => {
                 let text = "#expires_at = if_not_exists(#expires_at, :expiry)";
                 number(text, ":expiry", *expiry)

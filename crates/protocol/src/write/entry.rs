@@ -2,11 +2,19 @@
 
 use std::time::Duration;
 
+use crate::codec::GIVEN_BACK;
 use crate::entry::{Entry, Nonce, ServerTime};
+use crate::stamps::Stamps;
 use crate::ticket::Ticket;
 use crate::value::Value;
 
-use super::expression::{Update, Values};
+use super::expression::{Update, Values, all_of};
+
+/// The stamps of an entry: its attributes, and the names of what was seen there and of what is written there.
+const RENEWED: [(&str, &str, &str); 2] = [
+    (".#renewed_at", ":seen_at", ":renewed_at"),
+    (".#renewed_on_host", ":seen_on_host", ":renewed_on_host"),
+];
 
 /// What must be true of an entry for a write to apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,33 +34,28 @@ pub enum EntryClause {
     TurnsAtLeast(u64),
     /// More tickets than this are left there: a late copy must not bring an earlier turn back.
     TurnsAbove(u64),
-    /// The entry has no later date: an owner that has renewed since must not look expired by DynamoDB's clock.
-    NoLaterDate(ServerTime),
-    /// The entry has a later date, and keeps it: DynamoDB's clock was set back, or a slow answer was taken for a late one.
-    LaterDate(ServerTime),
     /// The entry is no lease with an id: a late copy must not take back what a process has made of the lease since.
     Unnamed,
-    /// The entry has no date, so that a stamp never overwrites what its owner wrote.
-    Undated,
+    /// The stamps are the ones that were seen: a caller never overwrites what the owner, or another caller, wrote since.
+    StampsAre(Stamps),
 }
 
 impl EntryClause {
     /// Whether the clause is true of an entry, or of a missing one.
     pub(super) fn holds(&self, entry: Option<&Entry>) -> bool {
-        let date = entry.and_then(|entry| entry.renewed_at);
         let of = |holds: &dyn Fn(&Entry) -> bool| entry.is_some_and(holds);
         match *self {
             EntryClause::Is(nonce, ticket) => of(&|it| it.nonce == nonce && it.ticket == ticket),
             EntryClause::NonceIs(nonce) => of(&|it| it.nonce == nonce),
-            EntryClause::BeatIs(beat) => of(&|it| it.beat == beat),
-            EntryClause::BeatBelow(beat) => of(&|it| it.beat < beat),
+            EntryClause::BeatIs(beat) => of(&|it| it.own_beat() == Some(beat)),
+            EntryClause::BeatBelow(beat) => of(&|it| it.own_beat().is_some_and(|it| it < beat)),
             EntryClause::PermitsAre(share) => of(&|it| it.permits == share),
             EntryClause::TurnsAtLeast(left) => of(&|it| it.tickets >= left),
             EntryClause::TurnsAbove(left) => of(&|it| it.tickets > left),
-            EntryClause::NoLaterDate(newest) => date.is_none_or(|date| date <= newest),
-            EntryClause::LaterDate(newest) => date.is_some_and(|date| date > newest),
             EntryClause::Unnamed => entry.is_none_or(|it| it.id.is_none()),
-            EntryClause::Undated => date.is_none(),
+            EntryClause::StampsAre(seen) => {
+                seen == entry.map_or(Stamps::default(), |entry| entry.stamps)
+            }
         }
     }
 
@@ -77,15 +80,11 @@ impl EntryClause {
             EntryClause::PermitsAre(share) => number(":share", share, ".#permits ="),
             EntryClause::TurnsAtLeast(left) => number(":left", left, ".#tickets >="),
             EntryClause::TurnsAbove(left) => number(":left", left, ".#tickets >"),
-            EntryClause::NoLaterDate(newest) => {
-                format!("NOT {}", EntryClause::LaterDate(newest).text(path, values))
-            }
-            EntryClause::LaterDate(newest) => {
-                values.name(":newest", Value::millis(newest.0));
-                format!("{path}.#renewed_at > :newest")
-            }
             EntryClause::Unnamed => format!("attribute_not_exists({path}.#id)"),
-            EntryClause::Undated => format!("attribute_not_exists({path}.#renewed_at)"),
+            EntryClause::StampsAre(seen) => {
+                let stamps = RENEWED.map(|(name, seen, _)| (format!("{path}{name}"), seen));
+                stamps_are(stamps, seen, values)
+            }
         }
     }
 }
@@ -99,14 +98,12 @@ pub enum EntryEffect {
     NextBeat,
     /// Its lease lasts this long from its date.
     Lease(Duration),
-    /// It was renewed at this time, by DynamoDB's clock.
-    Date(ServerTime),
-    /// It has no date: a stamp of another client must not make it look expired.
-    NoDate,
+    /// It was renewed at this time. A part that is absent goes: another's must not make it look expired.
+    Stamps(Stamps),
     /// It has stood there since this time, unless it already says since when.
     Since(ServerTime),
-    /// Its owner has given it back, and it is kept until then.
-    KeptUntil(ServerTime),
+    /// Its owner has given it back, and it is kept for the lease.
+    GivenBack,
     /// It takes this many permits.
     Permits(u64),
     /// It has this many tickets.
@@ -120,10 +117,9 @@ impl EntryEffect {
             EntryEffect::Beat(beat) => entry.beat = beat,
             EntryEffect::NextBeat => entry.beat += 1,
             EntryEffect::Lease(lease) => entry.lease = lease,
-            EntryEffect::Date(date) => entry.renewed_at = Some(date),
-            EntryEffect::NoDate => entry.renewed_at = None,
+            EntryEffect::Stamps(stamps) => entry.stamps = stamps,
             EntryEffect::Since(date) => entry.since = entry.since.or(Some(date)),
-            EntryEffect::KeptUntil(end) => entry.kept_until = Some(end),
+            EntryEffect::GivenBack => entry.given_back = true,
             EntryEffect::Permits(permits) => entry.permits = permits,
             EntryEffect::Tickets(tickets) => entry.tickets = tickets,
         }
@@ -138,19 +134,56 @@ impl EntryEffect {
                 return update.set(format!("{path}.#beat = {path}.#beat + :one"));
             }
             EntryEffect::Lease(lease) => ("lease_ms", ":lease", Value::millis(lease)),
-            EntryEffect::Date(date) => ("renewed_at", ":renewed_at", Value::millis(date.0)),
-            EntryEffect::NoDate => return update.remove(format!("{path}.#renewed_at")),
+            EntryEffect::Stamps(stamps) => {
+                for ((name, _, value), at) in RENEWED.into_iter().zip(stamps.parts()) {
+                    stamp((&format!("{path}{name}"), value), at, update, values);
+                }
+                return;
+            }
             EntryEffect::Since(date) => {
                 values.name(":renewed_at", Value::millis(date.0));
                 return update.set(format!(
                     "{path}.#since = if_not_exists({path}.#since, :renewed_at)"
                 ));
             }
-            EntryEffect::KeptUntil(end) => ("kept_until", ":kept_until", Value::millis(end.0)),
+            EntryEffect::GivenBack => ("given_back", ":given_back", Value::number(GIVEN_BACK)),
             EntryEffect::Permits(permits) => ("permits", ":kept", Value::number(permits)),
             EntryEffect::Tickets(tickets) => ("tickets", ":left", Value::number(tickets)),
         };
         values.name(name, value);
         update.set(format!("{path}.#{attribute} = {name}"));
+    }
+}
+
+/// Both parts are the ones that were seen, or are absent as they were.
+pub(super) fn stamps_are(
+    parts: [(String, &'static str); 2],
+    seen: Stamps,
+    values: &mut Values,
+) -> String {
+    let parts = parts.into_iter().zip(seen.parts());
+    let each = parts.map(|((path, name), seen)| match seen {
+        Some(seen) => {
+            values.name(name, Value::millis(seen));
+            format!("{path} = {name}")
+        }
+        None => format!("attribute_not_exists({path})"),
+    });
+    all_of(each)
+}
+
+/// Sets a part of stamps, or removes it if it is absent.
+pub(super) fn stamp(
+    (path, name): (&str, &'static str),
+    at: Option<Duration>,
+    update: &mut Update,
+    values: &mut Values,
+) {
+    match at {
+        Some(at) => {
+            values.name(name, Value::millis(at));
+            update.set(format!("{path} = {name}"));
+        }
+        None => update.remove(path),
     }
 }

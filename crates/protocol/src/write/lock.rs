@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use crate::entry::{Entry, Nonce, ServerTime};
 use crate::item::{At, Footing, ItemHold, LockItem, Notice, Written, signed, sum};
+use crate::stamps::{self, Stamps};
 use crate::ticket::{Sequence, Ticket};
 
 use super::clause::Clause;
 use super::effect::Effect;
 use super::entry::{EntryClause, EntryEffect};
 use super::expression::{Expressions, Update, Values, all_of};
-use super::{Dating, newest};
 
 /// A write on the lock item: it applies if every clause holds, and then makes all of its effects.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +53,10 @@ pub struct NewItem {
 /// How a ticket is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drawing {
-    /// How the draw is stamped.
-    pub dating: Dating,
+    /// The stamps of the draw.
+    pub stamps: Stamps,
+    /// The stamps of the newest draw as they were seen. Later ones stay.
+    pub seen: Stamps,
     /// The join timeout of the ticket.
     pub join_timeout: Duration,
     /// Whether the item has a shorter join timeout, which this one replaces.
@@ -191,7 +193,7 @@ impl LockWrite {
                 Effect::JoinTimeout(join_timeout),
             ])
             .makes(new.map(|new| Effect::StaysUnlessSaid(new.expiry)))
-            .makes([Effect::NoDrawDate])
+            .makes(drawn(Stamps::default()))
     }
 
     /// Takes a free lock whose drawn tickets are all settled, as `seen` and its rows showed.
@@ -238,15 +240,14 @@ impl LockWrite {
                     .then_some(Effect::JoinTimeout(how.join_timeout)),
             )
             .makes([Effect::Draw(tickets)]);
-        let draw = match how.dating {
-            Dating::By(date) => draw
-                .when([Clause::NoLaterDraw(newest(date))])
-                .makes([Effect::DrawDate(date)]),
-            // A later date of another draw stands for this ticket too, and stays. Without a date, no client could ever judge the ticket.
-            Dating::UnderLater(date) => draw.when([Clause::LaterDraw(newest(date))]),
-            // An earlier date must not make this ticket look overdue.
-            Dating::None => draw.makes([Effect::NoDrawDate]),
-        };
+        // A later stamp of another draw stands for this ticket too. Without it, no client could ever judge the ticket.
+        let [mine, later] = stamps::replaced(how.seen, how.stamps);
+        let [no_later, a_later] = [mine, later].map(stamps::newest);
+        let draw = draw
+            .when((mine != Stamps::default()).then_some(Clause::NoLaterDraw(no_later)))
+            .when((later != Stamps::default()).then_some(Clause::LaterDraw(a_later)))
+            .makes((later.server.is_none()).then_some(Effect::DrawnAt(mine.server)))
+            .makes((later.host.is_none()).then_some(Effect::DrawnOnHost(mine.host)));
         let draw = draw.when([match how.raises_join_timeout {
             true => Clause::JoinTimeoutAtMost(how.join_timeout),
             false => Clause::JoinTimeoutAtLeast(how.join_timeout),
@@ -419,40 +420,35 @@ impl LockWrite {
 /// Writes that keep a place.
 impl LockWrite {
     /// Renews a hold or a slot. The place must still be there: a renewal must not bring back what was released or evicted. The beat is the
-    /// number of the renewal.
+    /// number of the renewal. Its stamps are written whatever stands there: they come of a later moment than those of a lower beat.
     pub fn renew(
         permits: u64,
         (nonce, Footing { at, ticket, .. }): (Nonce, Footing),
         (beat, lease): (u64, Duration),
-        dating: Dating,
+        stamps: Stamps,
     ) -> Self {
-        let renew = LockWrite::new("renew", permits)
+        LockWrite::new("renew", permits)
             .when_at(
                 at,
                 [EntryClause::Is(nonce, ticket), EntryClause::BeatBelow(beat)],
             )
-            .makes_at(at, [EntryEffect::Beat(beat), EntryEffect::Lease(lease)]);
-        match dating {
-            Dating::By(date) => renew
-                .when_at(at, [EntryClause::NoLaterDate(newest(date))])
-                .makes_at(at, [EntryEffect::Date(date), EntryEffect::Since(date)]),
-            Dating::UnderLater(date) => renew.when_at(at, [EntryClause::LaterDate(newest(date))]),
-            Dating::None => renew.makes_at(at, [EntryEffect::NoDate]),
-        }
+            .makes_at(at, [EntryEffect::Beat(beat)])
+            .makes_at(at, lasts(lease, stamps))
     }
 
-    /// A renewal after which its owner believes in nothing any more: the hold is kept until then, for its shortest time.
-    pub fn given_back(self, at: At, until: Option<ServerTime>) -> Self {
-        self.makes_at(at, until.map(EntryEffect::KeptUntil))
+    /// A renewal after which its owner believes in nothing any more: the hold is kept for the lease, the rest of its shortest time.
+    #[must_use]
+    pub fn given_back(self, at: At) -> Self {
+        self.makes_at(at, [EntryEffect::GivenBack])
     }
 
     /// Turns a hold into a lease with an id, which nobody renews from now on. A renewal that was sent before has a lower beat, and so brings
-    /// nothing back. The date may be earlier than the one that stands there: it is one that has passed for certain, because the owner of the
-    /// lease counts from it.
+    /// nothing back. The stamps may be earlier than the ones that stand there: they have passed for certain, because the owner of the lease
+    /// counts from them.
     pub fn lease_out(
         permits: u64,
         (nonce, Footing { at, ticket, .. }): (Nonce, Footing),
-        (beat, lease, date): (u64, Duration, ServerTime),
+        (beat, lease, stamps): (u64, Duration, Stamps),
         id: Arc<str>,
     ) -> Self {
         LockWrite::new("lease out", permits)
@@ -464,15 +460,8 @@ impl LockWrite {
                     EntryClause::Unnamed,
                 ],
             )
-            .makes_at(
-                at,
-                [
-                    EntryEffect::Beat(beat),
-                    EntryEffect::Lease(lease),
-                    EntryEffect::Date(date),
-                    EntryEffect::Since(date),
-                ],
-            )
+            .makes_at(at, [EntryEffect::Beat(beat)])
+            .makes_at(at, lasts(lease, stamps))
             .makes([Effect::Named(at, id)])
     }
 
@@ -480,20 +469,12 @@ impl LockWrite {
     pub fn extend(
         permits: u64,
         (at, seen): (At, &Entry),
-        lease: Duration,
-        date: ServerTime,
+        (stamps, lease): (Stamps, Duration),
     ) -> Self {
         LockWrite::new("extend", permits)
             .when_at(at, [is(seen), EntryClause::BeatIs(seen.beat)])
-            .makes_at(
-                at,
-                [
-                    EntryEffect::NextBeat,
-                    EntryEffect::Lease(lease),
-                    EntryEffect::Date(date),
-                    EntryEffect::Since(date),
-                ],
-            )
+            .makes_at(at, [EntryEffect::NextBeat])
+            .makes_at(at, lasts(lease, stamps))
     }
 
     /// Keeps some permits of a hold, and frees the others.
@@ -551,41 +532,35 @@ impl LockWrite {
     }
 }
 
-/// Writes that stamp what has no date, and that remove what no client uses.
+/// Writes that stamp what lacks a time, or has one of the future, and that remove what no client uses.
 impl LockWrite {
-    /// Stamps holds of the same beat: exactly the holds that were seen, each still without a date. The path of a sharer names its nonce
-    /// already.
-    pub fn date_holds(permits: u64, holds: &[(At, &Entry)], date: ServerTime) -> Self {
+    /// Stamps holds of the same beat and the same stamps: exactly the holds that were seen, each as it was. The path of a sharer names its
+    /// nonce already.
+    pub fn date_holds(permits: u64, holds: &[(At, &Entry)], stamps: Stamps) -> Self {
         holds
             .iter()
             .fold(LockWrite::new("date", permits), |write, (at, entry)| {
                 let nonce = matches!(at, At::Slot(_)).then_some(EntryClause::NonceIs(entry.nonce));
                 write
                     .when_at(*at, nonce)
-                    .when_at(*at, [EntryClause::BeatIs(entry.beat), EntryClause::Undated])
-                    .makes_at(*at, [EntryEffect::Date(date)])
+                    .when_at(*at, is_as_seen(entry))
+                    .makes_at(*at, [EntryEffect::Stamps(stamps)])
             })
     }
 
     /// Stamps a successor.
-    pub fn date_successor(permits: u64, at: At, successor: &Entry, date: ServerTime) -> Self {
+    pub fn date_successor(permits: u64, at: At, successor: &Entry, stamps: Stamps) -> Self {
         LockWrite::new("date", permits)
-            .when_at(
-                at,
-                [
-                    is(successor),
-                    EntryClause::BeatIs(successor.beat),
-                    EntryClause::Undated,
-                ],
-            )
-            .makes_at(at, [EntryEffect::Date(date)])
+            .when_at(at, [is(successor)])
+            .when_at(at, is_as_seen(successor))
+            .makes_at(at, [EntryEffect::Stamps(stamps)])
     }
 
-    /// Stamps the newest draw: the ticket is the one that was seen, and still has no date.
-    pub fn date_draw(permits: u64, last: Ticket, date: ServerTime) -> Self {
+    /// Stamps the newest draw: the ticket and the stamps are the ones that were seen.
+    pub fn date_draw(permits: u64, seen: &LockItem, stamps: Stamps) -> Self {
         LockWrite::new("date", permits)
-            .when([Clause::LastIs(last), Clause::UndatedDraw])
-            .makes([Effect::DrawDate(date)])
+            .when([Clause::LastIs(seen.last), Clause::DrawnAre(seen.drawn)])
+            .makes(drawn(stamps))
     }
 
     /// Deletes an idle lock item that no client has touched since `seen`.
@@ -601,6 +576,28 @@ impl LockWrite {
             ..remove
         }
     }
+}
+
+/// The entry has not been renewed or stamped since it was seen.
+fn is_as_seen(entry: &Entry) -> [EntryClause; 2] {
+    [
+        EntryClause::BeatIs(entry.beat),
+        EntryClause::StampsAre(entry.stamps),
+    ]
+}
+
+/// The entry lasts for the lease from these stamps on. It says since when it has stood there, if it does not yet.
+fn lasts(lease: Duration, stamps: Stamps) -> impl Iterator<Item = EntryEffect> {
+    [EntryEffect::Lease(lease), EntryEffect::Stamps(stamps)]
+        .into_iter()
+        .chain(stamps.server.map(EntryEffect::Since))
+}
+
+fn drawn(stamps: Stamps) -> [Effect; 2] {
+    [
+        Effect::DrawnAt(stamps.server),
+        Effect::DrawnOnHost(stamps.host),
+    ]
 }
 
 /// The entry is the one that was seen.

@@ -11,8 +11,6 @@ mod expression;
 mod lock;
 mod row;
 
-use std::time::Duration;
-
 pub use clause::Clause;
 pub use effect::Effect;
 pub use entry::{EntryClause, EntryEffect};
@@ -20,23 +18,67 @@ pub use expression::{Expressions, Values};
 pub use lock::{Drawing, Entrance, LockWrite, NewItem, end};
 pub use row::{RowChange, RowClause, RowEffect, RowWrite};
 
-use crate::entry::ServerTime;
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
 
-/// How a write stamps what it renews or draws.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Dating {
-    /// With this date, unless the item has a later one.
-    By(ServerTime),
-    /// Without a stamp, because the item has a later date than this, which stays.
-    UnderLater(ServerTime),
-    /// Without a stamp, because no answer has told the time so far.
-    None,
-}
+    use super::*;
+    use crate::entry::ServerTime;
+    use crate::item::LockItem;
+    use crate::moment::HostTime;
+    use crate::stamps::{self, Stamps};
+    use crate::ticket::Ticket;
 
-/// The dates of one client go back by at most this, because a `Date` has whole seconds.
-const STAMPS_DIFFER: Duration = Duration::from_secs(2);
+    fn times(parts: [Option<u64>; 2]) -> Stamps {
+        let [server, host] = parts.map(|part| part.map(Duration::from_secs));
+        Stamps {
+            server: server.map(ServerTime),
+            host: host.map(HostTime),
+        }
+    }
 
-/// The newest date that this one may replace.
-pub fn newest(date: ServerTime) -> ServerTime {
-    ServerTime(date.0.saturating_add(STAMPS_DIFFER))
+    /// Stamps with each part absent, early, a little late, and late.
+    fn all() -> impl Iterator<Item = Stamps> {
+        let parts = [None, Some(10), Some(12), Some(100)];
+        let both = parts
+            .into_iter()
+            .flat_map(move |server| parts.map(|host| [server, host]));
+        both.map(times)
+    }
+
+    fn drawn(seen: Stamps, own: Stamps, stands: Stamps) -> Option<Stamps> {
+        let how = Drawing {
+            stamps: own,
+            seen,
+            join_timeout: Duration::ZERO,
+            raises_join_timeout: true,
+            keeps: None,
+        };
+        let item = LockItem {
+            drawn: stands,
+            ..LockItem::free(Ticket::new(1), Ticket::new(1))
+        };
+        let write = LockWrite::draw(0, 1, end(1), how);
+        Some(write.apply(Some(&item))??.drawn)
+    }
+
+    /// A late copy of a draw meets other stamps than were seen. It applies only if it writes and leaves the same parts of them.
+    #[test]
+    fn a_draw_writes_what_is_to_be_written_over_the_stamps_that_stand_there_or_nothing() {
+        let own = times([Some(10), Some(10)]);
+        for own in [own, times([None, Some(10)]), times([Some(10), None])] {
+            for (seen, stands) in all().flat_map(|seen| all().map(move |stands| (seen, stands))) {
+                let leaves = |over| {
+                    let drawn = stamps::drawn(over, own);
+                    [drawn.server != own.server, drawn.host != own.host]
+                };
+                let writes = (leaves(seen) == leaves(stands)).then(|| stamps::drawn(stands, own));
+                assert_eq!(
+                    drawn(seen, own, stands),
+                    writes,
+                    "{seen:?} {own:?} {stands:?}"
+                );
+            }
+        }
+    }
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use crate::codec;
-use crate::entry::{Entry, Nonce, ServerTime};
+use crate::entry::{Entry, Nonce};
 use crate::item::{RowState, TicketRow};
+use crate::stamps::Stamps;
 use crate::value::{Map, Value};
 
 use super::entry::{EntryClause, EntryEffect};
 use super::expression::{Expressions, Update, Values, all_of};
-use super::{Dating, newest};
 
 /// The path of the entry in a row.
 const ENTRY: &str = "#entry";
@@ -46,7 +46,7 @@ pub enum RowEffect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowChange {
     /// This is the row, whatever was there.
-    Put(TicketRow),
+    Put(Box<TicketRow>),
     /// The row changes by these effects.
     Update(Vec<RowEffect>),
     /// The row is deleted.
@@ -166,7 +166,7 @@ impl RowWrite {
             verb,
             or_absent: false,
             clauses: vec![RowClause::NoRow],
-            change: RowChange::Put(row),
+            change: RowChange::Put(Box::new(row)),
         }
     }
 
@@ -211,43 +211,38 @@ impl RowWrite {
     pub fn renew(
         nonce: Nonce,
         (beat, lease): (u64, Duration),
-        dating: Dating,
+        stamps: Stamps,
         expiry: u64,
     ) -> Self {
-        let (date, only_if) = match dating {
-            Dating::By(date) => (
-                Some(EntryEffect::Date(date)),
-                Some(EntryClause::NoLaterDate(newest(date))),
-            ),
-            Dating::UnderLater(date) => (None, Some(EntryClause::LaterDate(newest(date)))),
-            Dating::None => (Some(EntryEffect::NoDate), None),
-        };
         let clauses = [EntryClause::NonceIs(nonce), EntryClause::BeatBelow(beat)];
-        let effects = [EntryEffect::Beat(beat), EntryEffect::Lease(lease)];
-        let effects = effects.into_iter().chain(date).map(RowEffect::Entry);
+        let effects = [
+            EntryEffect::Beat(beat),
+            EntryEffect::Lease(lease),
+            EntryEffect::Stamps(stamps),
+        ];
+        let effects = effects.into_iter().map(RowEffect::Entry);
         RowWrite {
             verb: "renew",
             or_absent: false,
             clauses: (clauses.map(RowClause::Entry).into_iter())
                 .chain([RowClause::Waiting])
-                .chain(only_if.map(RowClause::Entry))
                 .collect(),
             change: RowChange::Update(effects.chain([RowEffect::Stays(expiry)]).collect()),
         }
     }
 
-    /// Stamps a row that its owner has not stamped.
-    pub fn date(undated: &Entry, date: ServerTime) -> Self {
+    /// Stamps a row as it was seen.
+    pub fn date(seen: &Entry, stamps: Stamps) -> Self {
         RowWrite {
             verb: "date",
             or_absent: false,
             clauses: vec![
-                RowClause::Entry(EntryClause::NonceIs(undated.nonce)),
-                RowClause::Entry(EntryClause::BeatIs(undated.beat)),
+                RowClause::Entry(EntryClause::NonceIs(seen.nonce)),
+                RowClause::Entry(EntryClause::BeatIs(seen.beat)),
                 RowClause::Waiting,
-                RowClause::Entry(EntryClause::Undated),
+                RowClause::Entry(EntryClause::StampsAre(seen.stamps)),
             ],
-            change: RowChange::Update(vec![RowEffect::Entry(EntryEffect::Date(date))]),
+            change: RowChange::Update(vec![RowEffect::Entry(EntryEffect::Stamps(stamps))]),
         }
     }
 
@@ -287,7 +282,7 @@ impl RowWrite {
         }
         let mut row = row.unwrap_or(nothing).clone();
         Some(match &self.change {
-            RowChange::Put(row) => Some(row.clone()),
+            RowChange::Put(row) => Some((**row).clone()),
             RowChange::Delete => None,
             RowChange::Update(effects) => {
                 effects.iter().for_each(|effect| effect.make(&mut row));

@@ -76,12 +76,7 @@ pub(crate) struct Search<'m, M: Model> {
     broken: Option<(&'static str, u32)>,
 }
 
-impl<'m, M> Search<'m, M>
-where
-    M: Debug + Model,
-    M::State: Hash,
-    M::Action: Clone + Debug,
-{
+impl<'m, M: Debug + Model<State: Hash, Action: Clone + Debug>> Search<'m, M> {
     pub(crate) fn new(
         model: &'m M,
         is_fault: fn(&M::Action) -> bool,

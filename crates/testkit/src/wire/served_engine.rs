@@ -105,16 +105,7 @@ impl ServedEngine {
 
     /// A new client over the wire.
     pub fn locks(&self) -> LockClient {
-        self.locks_of(self.client.clone())
-    }
-
-    /// A client that has the engine in its own process.
-    pub fn locks_at_hand(&self) -> LockClient {
-        self.locks_of(self.engine.client())
-    }
-
-    fn locks_of(&self, client: Client) -> LockClient {
-        let builder = LockClient::builder(client).table("locks");
+        let builder = LockClient::builder(self.client.clone()).table("locks");
         let builder = builder
             .request_timeout(TIMEOUT)
             .heartbeat_interval(2 * TIMEOUT);

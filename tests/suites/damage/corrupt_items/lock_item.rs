@@ -173,6 +173,7 @@ const OF_A_SHARED_LOCK: [(&str, Change); 9] = [
             entry.insert("owner".into(), text("-"));
             entry.insert("ticket".into(), last.clone());
             entry.remove("renewed_at");
+            entry.remove("renewed_on_host");
             entry.remove("since");
             map_in(item, "sharers").insert(other, map(entry));
         }

@@ -220,13 +220,13 @@ fn a_waiter_that_meets_a_newer_format_writes_nothing_more() {
         let lock = hosts[2].lock();
         let waiting = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
         lab.wait(SECOND).await;
-        damage(lab, 0, |item| drop(item.insert("format".into(), number(5)))).await;
+        damage(lab, 0, |item| drop(item.insert("format".into(), number(6)))).await;
         let before = hosts[2].network.counts().writes();
         let refused = waiting.await.unwrap().unwrap_err();
         let is_newer = matches!(
             refused,
             Error::InvalidItem {
-                problem: ItemProblem::NewerFormat { found: 5, .. },
+                problem: ItemProblem::NewerFormat { found: 6, .. },
                 ..
             }
         );

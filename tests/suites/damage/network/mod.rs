@@ -207,21 +207,6 @@ fn requests_and_answers_are_late_or_come_twice() {
     }
 }
 
-/// Its sender has given up by then.
-#[test]
-fn a_request_late_on_its_way_is_applied_when_it_arrives() {
-    virtual_time(async {
-        let engine = engine().await;
-        let late = Fault::Delay(When::Before, MINUTE);
-        let client = with_short_timeout(&first(&engine, late));
-        assert!(is_timed_out(&add_one(&client).await.unwrap_err()));
-        sleep(57 * SECOND).await;
-        assert_eq!(counted(&engine).await, 0);
-        sleep(2 * SECOND).await;
-        assert_eq!(counted(&engine).await, 1);
-    });
-}
-
 #[test]
 fn a_request_is_held_before_the_engine_or_behind_it_until_the_gate_opens() {
     virtual_time(async {

@@ -79,6 +79,7 @@ pub(crate) async fn who_has_an_older_token_writes_nothing_and_is_told(rig: &Rig)
     let fresh = Some((b"fresh".to_vec(), next.ticket()));
     for refused in [stale.set_data("late").await, stale.clear_data().await] {
         assert!(matches!(refused, Err(Error::Lost { .. })), "{refused:?}");
+        assert!(!stale.is_held());
     }
     assert_eq!(carried(rig).await, fresh);
     next.release().await.unwrap();

@@ -7,11 +7,11 @@ use super::rig::{Rig, SECOND};
 use fairlock_testkit::lab::{Host, acquire};
 
 pub(crate) async fn an_item_of_another_format_is_not_written_to(rig: &Rig) {
-    let newer = ItemProblem::NewerFormat { found: 5, known: 4 };
-    let older = ItemProblem::OlderFormat { found: 3, known: 4 };
+    let newer = ItemProblem::NewerFormat { found: 6, known: 5 };
+    let older = ItemProblem::OlderFormat { found: 4, known: 5 };
     acquire(&rig.host()).await.release().await.unwrap();
     let mut item = rig.items().await.remove(0);
-    for (format, expected) in [("5", newer), ("3", older)] {
+    for (format, expected) in [("6", newer), ("4", older)] {
         item.insert("format".into(), AttributeValue::N(format.into()));
         rig.put(&item).await;
         for refused in refusals(&rig.host()).await {

@@ -1,21 +1,26 @@
 //! Each kind of write on the lock item, with an item for it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fairlock_protocol::entry::{Entry, ServerTime};
 use fairlock_protocol::item::{At, Footing, ItemHold, LockItem};
+use fairlock_protocol::moment::HostTime;
+use fairlock_protocol::stamps::Stamps;
 use fairlock_protocol::ticket::{Sequence, Ticket};
-use fairlock_protocol::write::{Dating, Drawing, Entrance, LockWrite, NewItem, end};
+use fairlock_protocol::write::{Drawing, Entrance, LockWrite, NewItem, end};
 
 use super::some::Few;
 
+const TEN_SECONDS: Duration = Duration::from_secs(10);
+
 kinds! { LockKind:
     Enter, EnterKnown, EnterFree, EnterKeeping, EnterOver, EnterOverKeeping, Share, Draw,
-    DrawUnderLater, DrawUndated, DrawRaisingJoinTimeout, DrawKeeping, Fill, FillFree, Settle,
+    DrawUnderLater, DrawUnderLaterOnHost, DrawUndated, DrawRaisingJoinTimeout, DrawKeeping, Fill, FillFree, Settle,
     Admit, Release, ReleaseSharer, Evict, EvictSharer, EvictSuccessor, Break, BreakSuccessor, Ask,
     ResizeMore, ResizeFewer, ResizeSharedHolder, ResizeSoleHolder, ResizeWaiter,
     ResizeWaiterForAll, GiveUpSlot, Leave, RenewHolder, RenewSharer, RenewSuccessor,
-    RenewUnderLater, RenewUndated, RenewKeeping, LeaseOut, LeaseOutSharer, Extend, ExtendSharer,
+    RenewUndated, RenewKeeping, LeaseOut, LeaseOutSharer, Extend, ExtendSharer,
     Downgrade, DowngradeSharer, PassOn, PutData, RemoveData, Check, CheckTurns, DateHolds,
     DateSuccessor, DateDraw, RemoveIdle, RenewGivenBack,
 }
@@ -121,17 +126,26 @@ fn place(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Optio
 }
 
 fn draw(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
-    let (date, join_timeout) = (some.date(), some.span());
-    let dating = match kind {
+    let (own, join_timeout) = (some.stamps(), some.span());
+    let later = Stamps {
+        server: own.server.map(|own| ServerTime(own.0 + TEN_SECONDS)),
+        host: own.host.map(|own| HostTime(own.0 + TEN_SECONDS)),
+    };
+    let (stamps, seen_stamps) = match kind {
         LockKind::Draw | LockKind::DrawRaisingJoinTimeout | LockKind::DrawKeeping => {
-            Dating::By(date)
+            (own, Stamps::default())
         }
-        LockKind::DrawUnderLater => Dating::UnderLater(some.early_date()),
-        LockKind::DrawUndated => Dating::None,
+        LockKind::DrawUnderLater => (own, later),
+        LockKind::DrawUnderLaterOnHost => {
+            let server = own.server;
+            (own, Stamps { server, ..later })
+        }
+        LockKind::DrawUndated => (Stamps::default(), own),
         _ => return None,
     };
     let how = Drawing {
-        dating,
+        stamps,
+        seen: seen_stamps,
         join_timeout,
         raises_join_timeout: kind == LockKind::DrawRaisingJoinTimeout,
         keeps: (kind == LockKind::DrawKeeping).then(|| some.expiry()),
@@ -260,35 +274,34 @@ fn fill(
 }
 
 fn renewal(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
-    let date = some.date();
     let places = places(seen);
     let of = |wanted: fn(&At) -> bool| places.iter().find(|(at, _)| wanted(at)).cloned();
     let (at, entry) = match kind {
         LockKind::RenewHolder => of(|at| *at == At::Slot(0))?,
         LockKind::RenewSharer => of(|at| matches!(at, At::Sharer(_)))?,
         LockKind::RenewSuccessor => of(|at| matches!(at, At::Slot(1..)))?,
-        LockKind::RenewUnderLater
-        | LockKind::RenewUndated
-        | LockKind::RenewKeeping
-        | LockKind::RenewGivenBack => (!places.is_empty()).then(|| some.of(&places))?,
+        LockKind::RenewUndated | LockKind::RenewKeeping | LockKind::RenewGivenBack => {
+            (!places.is_empty()).then(|| some.of(&places))?
+        }
         _ => return None,
     };
-    let dating = match kind {
-        LockKind::RenewUnderLater => Dating::UnderLater(some.early_date()),
-        LockKind::RenewUndated => Dating::None,
-        _ => Dating::By(date),
+    let stamps = match kind {
+        LockKind::RenewUndated => Stamps::default(),
+        _ => some.stamps(),
     };
     let footing = Footing::of(seen, at, &entry);
     let beat = (1 + some.upto(2), some.span());
-    let write = LockWrite::renew(permits, (entry.nonce, footing), beat, dating);
-    let until = (kind == LockKind::RenewGivenBack).then(|| some.date());
-    let write = write.given_back(at, until);
+    let write = LockWrite::renew(permits, (entry.nonce, footing), beat, stamps);
+    let write = match kind {
+        LockKind::RenewGivenBack => write.given_back(at),
+        _ => write,
+    };
     let keeps = (kind == LockKind::RenewKeeping).then(|| some.expiry());
     Some(write.keeping(keeps))
 }
 
 fn rest(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
-    let (date, successor) = (some.date(), some.upto(1) as usize);
+    let (stamps, successor) = (some.stamps(), some.upto(1) as usize);
     let mut holds = places(seen);
     let successor_at = seen.first_successor();
     holds.retain(|(at, _)| !matches!(at, At::Slot(slot) if *slot >= successor_at));
@@ -301,12 +314,12 @@ fn rest(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
     Some(match kind {
         LockKind::LeaseOut | LockKind::LeaseOutSharer => {
             let (nonce, held) = held(hold_of(&holds, kind == LockKind::LeaseOutSharer))?;
-            let until = (1 + some.upto(2), some.span(), date);
+            let until = (1 + some.upto(2), some.span(), stamps);
             LockWrite::lease_out(permits, (nonce, held.footing), until, "lease".into())
         }
         LockKind::Extend | LockKind::ExtendSharer => {
             let (at, entry) = hold_of(&holds, kind == LockKind::ExtendSharer)?;
-            LockWrite::extend(permits, (at, &entry), some.span(), date)
+            LockWrite::extend(permits, (at, &entry), (stamps, some.span()))
         }
         LockKind::Downgrade | LockKind::DowngradeSharer => {
             let (nonce, held) = held(hold_of(&holds, kind == LockKind::DowngradeSharer))?;
@@ -332,20 +345,19 @@ fn rest(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
             LockWrite::check(permits, nonce, held, 1 + left)
         }
         LockKind::DateHolds => {
-            let (first, beat) = (holds.first()?, holds.first()?.1.beat);
-            let same = holds
-                .iter()
-                .filter(|(at, entry)| entry.beat == beat || at == &first.0);
+            let first = &holds.first()?.1;
+            let is_alike = |it: &Entry| (it.beat, it.stamps) == (first.beat, first.stamps);
+            let same = holds.iter().filter(|(_, entry)| is_alike(entry));
             let same: Vec<_> = same.map(|(at, entry)| (*at, entry)).collect();
-            LockWrite::date_holds(permits, &same, date)
+            LockWrite::date_holds(permits, &same, stamps)
         }
         LockKind::DateSuccessor => LockWrite::date_successor(
             permits,
             seen.at_successor(successor),
             seen.successors().get(successor)?,
-            date,
+            stamps,
         ),
-        LockKind::DateDraw => LockWrite::date_draw(permits, seen.last, date),
+        LockKind::DateDraw => LockWrite::date_draw(permits, seen, stamps),
         LockKind::RemoveIdle => {
             // An item without an expiry time is never removed as idle.
             (seen.expires_at > 0).then(|| LockWrite::remove_idle(permits, seen))?

@@ -2,8 +2,9 @@
 
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::{RowState, TicketRow};
+use fairlock_protocol::stamps::Stamps;
 use fairlock_protocol::ticket::Ticket;
-use fairlock_protocol::write::{Dating, RowWrite};
+use fairlock_protocol::write::RowWrite;
 
 use super::some::Few;
 
@@ -11,7 +12,7 @@ use super::some::Few;
 pub(crate) const TICKET: u64 = 7;
 
 kinds! { RowKind:
-    Join, VoidGap, VoidDead, VoidOwn, Renew, RenewUnderLater, RenewUndated, Date, RemoveVoid,
+    Join, VoidGap, VoidDead, VoidOwn, Renew, RenewUndated, Date, RemoveVoid,
     RemoveWaiting, RemoveSettled,
 }
 
@@ -67,9 +68,9 @@ pub(crate) fn pair(kind: RowKind, some: &mut Few) -> (Option<TicketRow>, RowWrit
         some.change_entry(&mut seen);
         seen.ticket = Ticket::new(TICKET);
     }
-    let (date, expiry) = (some.date(), some.expiry());
-    let renew = |dating, some: &mut Few| {
-        RowWrite::renew(seen.nonce, (1 + some.upto(2), some.span()), dating, expiry)
+    let (stamps, expiry) = (some.stamps(), some.expiry());
+    let renew = |stamps, some: &mut Few| {
+        RowWrite::renew(seen.nonce, (1 + some.upto(2), some.span()), stamps, expiry)
     };
     let write = match kind {
         RowKind::Join => RowWrite::join(seen.clone(), expiry),
@@ -80,10 +81,9 @@ pub(crate) fn pair(kind: RowKind, some: &mut Few) -> (Option<TicketRow>, RowWrit
         }),
         RowKind::VoidDead => RowWrite::void_dead(&seen),
         RowKind::VoidOwn => RowWrite::void_own(seen.nonce, 1 + some.upto(1), expiry),
-        RowKind::Renew => renew(Dating::By(date), some),
-        RowKind::RenewUnderLater => renew(Dating::UnderLater(some.early_date()), some),
-        RowKind::RenewUndated => renew(Dating::None, some),
-        RowKind::Date => RowWrite::date(&seen, date),
+        RowKind::Renew => renew(stamps, some),
+        RowKind::RenewUndated => renew(Stamps::default(), some),
+        RowKind::Date => RowWrite::date(&seen, stamps),
         RowKind::RemoveVoid => RowWrite::remove(&void(some)),
         RowKind::RemoveWaiting => RowWrite::remove(&TicketRow {
             state: RowState::Waiting(seen.clone()),

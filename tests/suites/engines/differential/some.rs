@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime, Unknown};
 use fairlock_protocol::item::{LockItem, Notice, Written};
+use fairlock_protocol::moment::HostTime;
+use fairlock_protocol::stamps::Stamps;
 use fairlock_protocol::ticket::{Sequence, Ticket};
 use fairlock_protocol::value::{Map, Value};
 
@@ -52,9 +54,21 @@ impl Few {
         ServerTime(Duration::from_secs(self.of(&[100, 101, 102, 110, 120])))
     }
 
-    /// A date that is often earlier than others.
-    pub(crate) fn early_date(&mut self) -> ServerTime {
-        ServerTime(Duration::from_secs(self.of(&[98, 100, 102])))
+    /// Times by both clocks.
+    pub(crate) fn stamps(&mut self) -> Stamps {
+        Stamps {
+            server: Some(self.date()),
+            host: Some(HostTime(self.date().0)),
+        }
+    }
+
+    /// Times by both clocks, of which each may be absent.
+    fn some_stamps(&mut self) -> Stamps {
+        let Stamps { server, host } = self.stamps();
+        Stamps {
+            server: server.filter(|_| !self.once_in(3)),
+            host: host.filter(|_| !self.once_in(3)),
+        }
     }
 
     pub(crate) fn span(&mut self) -> Duration {
@@ -102,7 +116,8 @@ impl Few {
         let tickets = (1 + self.upto(1)).min(ticket.get().max(1));
         let address = self.or_none(Self::address);
         let (beat, lease) = (self.upto(2), self.span());
-        let (renewed_at, since) = (self.or_none(Self::date), self.or_none(Self::date));
+        let (stamps, since) = (self.some_stamps(), self.or_none(Self::date));
+        let session = self.once_in(8).then(|| self.of(&["s", "t"]).into());
         Entry {
             nonce,
             owner: "somebody".to_owned(),
@@ -112,10 +127,11 @@ impl Few {
             attributes: Attributes::default(),
             id: None,
             beat,
+            session,
             lease,
-            renewed_at,
+            stamps,
             since,
-            kept_until: since.filter(|_| tickets == 2),
+            given_back: tickets == 2,
             address: address.clone(),
             unknown: match address {
                 Some(_) => Unknown::default(),
@@ -179,7 +195,7 @@ impl Few {
             slots,
             data: self.or_none(|some| [some.upto(1) as u8].into()),
             written: self.or_none(Self::written),
-            drawn_at: self.or_none(Self::date),
+            drawn: self.some_stamps(),
             join_timeout: self.or_none(Self::span),
             granted_at: self.or_none(Self::date),
             expires_at: self.of(&[0, 1_000, 2_000, 3_000]),
@@ -231,7 +247,7 @@ impl Few {
             1 => entry.ticket = entry.ticket.next().unwrap_or(entry.ticket),
             2 => entry.permits = 1 + self.upto(2),
             3 => entry.beat = self.upto(2),
-            _ => entry.renewed_at = self.or_none(Self::date),
+            _ => entry.stamps = self.some_stamps(),
         }
     }
 }

@@ -38,7 +38,11 @@ pub(crate) fn lock(item: &LockItem) -> Map {
             item.data.as_ref().map(|data| Value::B(data.to_vec())),
         ),
         ("written", item.written.map(codec::written)),
-        ("drawn_at", item.drawn_at.map(|at| Value::millis(at.0))),
+        ("drawn_at", item.drawn.server.map(|at| Value::millis(at.0))),
+        (
+            "drawn_on_host",
+            item.drawn.host.map(|at| Value::millis(at.0)),
+        ),
         ("resized", item.resized.map(Value::number)),
         (
             "resizes",

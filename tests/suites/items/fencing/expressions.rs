@@ -99,20 +99,6 @@ fn a_condition_that_is_set_after_the_fence_is_refused_and_does_not_go_out_unfenc
 }
 
 #[test]
-fn tokens_of_twenty_digits_are_compared_to_the_last_one() {
-    on_things(async |things| {
-        let raised = |ticket| fence(ticket).on(raise(things)).send();
-        assert!(applied(raised(u64::MAX - 1).await));
-        assert!(!applied(raised(u64::MAX - 2).await));
-        assert!(!applied(raised(9).await));
-        assert!(applied(raised(u64::MAX).await));
-        assert!(!applied(raised(u64::MAX - 1).await));
-        let item = item(things).await.unwrap();
-        assert_eq!(fence(7).refused_by(&item), Some(Ticket::new(u64::MAX)));
-    });
-}
-
-#[test]
 fn an_attribute_that_is_no_token_refuses_every_write() {
     on_things(async |things| {
         let text = put(things, 1).item("fence", AttributeValue::S("7".into()));

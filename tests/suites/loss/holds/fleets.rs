@@ -33,14 +33,13 @@ const FLEETS: [Fleet; 6] = [
         set: |builder| builder.lease_duration(720 * SECOND),
     },
     Fleet {
-        name: "short leases and the smallest allowance",
+        name: "short leases",
         lease: SECOND,
         timeout: Duration::from_millis(166),
         set: |builder| {
-            let builder = builder
+            builder
                 .lease_duration(SECOND)
-                .testing(|it| it.join_timeout = Some(SECOND));
-            builder.server_clock_allowance(Duration::from_millis(2007))
+                .testing(|it| it.join_timeout = Some(SECOND))
         },
     },
     Fleet {

@@ -66,7 +66,7 @@ fn a_lease_that_a_client_was_told_of_is_not_given_up_by_it_for_an_earlier_reques
 fn a_lease_that_another_takes_over_before_it_is_prolonged_is_not_granted() {
     in_processes(async |lab, [a, b]| {
         let old = named(&a).acquire("one", MINUTE).await.unwrap();
-        lab.wait(MINUTE + ALLOWED - SECOND / 2).await;
+        lab.wait(MINUTE + ALLOWED - SECOND * 3 / 2).await;
         a.meets("extend", 1, Fault::Delay(When::Before, SECOND * 9 / 5));
         let again = named(&a);
         let (asked, new) = join(again.acquire("one", MINUTE), async {

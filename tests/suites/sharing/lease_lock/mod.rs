@@ -7,18 +7,15 @@ mod late;
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::AttributeValue;
-use fairlock::embedded::{Fault, Network, When};
+use fairlock::embedded::{Fault, When};
 use fairlock::{Error, Lease, LeaseLock, LossReason};
 use fairlock_testkit::assert_is;
 use fairlock_testkit::invalid::is_invalid;
-use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, away, in_lab, loss, waits};
-use futures::future::join;
+use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, in_lab, loss};
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// The server clock allowance, and the grain of the server's dates.
-const ALLOWED: Duration = Duration::from_secs(10 + 2);
+/// The allowance, and the grain of dates.
+const ALLOWED: Duration = Duration::from_secs(5 + 2);
 
 fn named(host: &Host) -> LeaseLock {
     host.locks.lease_lock("a").unwrap()
@@ -212,24 +209,6 @@ fn a_lease_that_others_took_after_its_time_is_evicted_and_not_released() {
 }
 
 #[test]
-fn who_waits_in_queue_has_the_lock_when_a_lease_is_released_or_over() {
-    in_processes(async |lab, [a, b]| {
-        for is_released in [true, false] {
-            let lease = named(&a).acquire("one", MINUTE).await.unwrap();
-            let next = waits(lab, &b).await;
-            assert!(!next.is_finished());
-            assert_eq!(named(&a).acquire("one", MINUTE).await.unwrap(), lease);
-            if is_released {
-                named(&a).release(&lease).await.unwrap();
-            }
-            let next = next.await.unwrap();
-            assert!(is_refused(&named(&a).acquire("late", MINUTE).await));
-            next.release().await.unwrap();
-        }
-    });
-}
-
-#[test]
 fn a_lease_that_is_over_begins_again_when_its_name_asks_before_anybody_else() {
     in_processes(async |lab, [a, b]| {
         let old = named(&a).acquire("one", 10 * SECOND).await.unwrap();
@@ -279,37 +258,6 @@ fn names_and_times_that_cannot_be_are_refused_and_nothing_is_sent() {
         let other = host.locks.lease_lock("b").unwrap();
         let refused = other.release(&lease).await.unwrap_err();
         assert!(is_invalid(&refused, "must be of this lock"), "{refused}");
-    });
-}
-
-/// The mutex that reads and then puts: an existing item means that the lock is held.
-async fn get_then_put(dynamodb: &Client) -> bool {
-    let key = ("naive".to_owned(), "lock".to_owned());
-    let (pk, sk) = (AttributeValue::S(key.0), AttributeValue::S(key.1));
-    let get = dynamodb.get_item().table_name("locks");
-    let get = get.key("pk", pk.clone()).key("sk", sk.clone());
-    if get.send().await.unwrap().item.is_some() {
-        return false;
-    }
-    let put = dynamodb.put_item().table_name("locks");
-    put.item("pk", pk).item("sk", sk).send().await.unwrap();
-    true
-}
-
-#[test]
-fn a_mutex_that_reads_and_then_puts_lets_two_in_and_a_lease_does_not() {
-    in_lab(async |lab, []| {
-        let slow = away(SECOND / 100);
-        let [one, other] = [1, 2].map(|seed| {
-            let network = Network::to(&lab.engine).seeded(seed);
-            network.faults(slow).client()
-        });
-        let both = join(get_then_put(&one), get_then_put(&other)).await;
-        assert_eq!(both, (true, true), "each read before the other had put");
-        let (a, b) = (process(lab).await, process(lab).await);
-        let (a, b) = (named(&a), named(&b));
-        let (one, other) = join(a.acquire("one", MINUTE), b.acquire("other", MINUTE)).await;
-        assert_eq!(u8::from(one.is_ok()) + u8::from(other.is_ok()), 1);
     });
 }
 

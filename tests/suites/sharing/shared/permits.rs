@@ -119,17 +119,17 @@ fn a_semaphore_has_room_for_all_its_permits_and_their_renewals() {
         let all = all.unwrap();
         all.set_data(vec![7; 64 * 1024]).await.unwrap();
         all.release().await.unwrap();
-        let refused = said(&hosts[0], 910 - besides)
+        let refused = said(&hosts[0], 892 - besides)
             .acquire(RecordWait::NoWait)
             .await;
         assert_eq!(
             refused.unwrap_err().to_string(),
-            "an owner's name, attributes and the id of a lease take 910 bytes on the lock's item, and at a lock of 250 permits they may \
-             take 909: shorten them, or have fewer permits"
+            "an owner's name, attributes and the id of a lease take 892 bytes on the lock's item, and at a lock of 250 permits they may \
+             take 891: shorten them, or have fewer permits"
         );
         let mut permits = Vec::new();
         for number in 0..250 {
-            let lock = said(&hosts[number % 2], 909 - besides);
+            let lock = said(&hosts[number % 2], 891 - besides);
             permits.push(lock.acquire(RecordWait::NoWait).await.unwrap());
         }
         // Each was renewed once.

@@ -1,12 +1,11 @@
 //! What goes on in the background while the program computes: renewals, and the notice of a loss.
 
-use std::thread;
 use std::time::Duration;
 
 use fairlock::blocking::LockClient;
 use fairlock::{Error, LossReason, RecordWait};
 use fairlock_testkit::assert_is;
-use fairlock_testkit::lab::{MS, cut_off};
+use fairlock_testkit::lab::MS;
 
 use super::{LONG, Table, answers, lock, on_table};
 
@@ -55,25 +54,6 @@ fn a_loss_is_told_by_the_check_by_the_wait_and_by_the_release() {
         assert!(!guard.is_held());
         let told = guard.release().unwrap_err();
         assert!(matches!(&told, Error::Lost { reason, .. } if *reason == lost.reason));
-    });
-}
-
-#[test]
-fn a_loss_is_told_at_the_local_deadline_when_nothing_is_answered() {
-    on_table(|table, []| {
-        let (locks, network) = table.host_with(|builder| {
-            let builder = builder.lease_duration(2_000 * MS);
-            builder.request_timeout(400 * MS)
-        });
-        let guard = lock(&locks).acquire(RecordWait::default()).unwrap();
-        network.set_faults(cut_off());
-        // A thread that watches over the work of this one.
-        let lost = thread::scope(|scope| {
-            let watching = scope.spawn(|| guard.wait_lost(LONG).unwrap().unwrap());
-            watching.join().unwrap()
-        });
-        assert!(matches!(lost.reason, LossReason::Unreachable { .. }));
-        assert_eq!(guard.check(), Err(lost));
     });
 }
 

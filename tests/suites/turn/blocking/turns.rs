@@ -1,7 +1,5 @@
 //! Turns: each noun of the module, alone and between threads.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -30,30 +28,6 @@ fn a_program_without_a_runtime_has_its_turn() {
         guard.release().unwrap();
         assert_eq!(network.counts().requests(), before + 1);
         assert!(table.is_free());
-    });
-}
-
-#[test]
-fn threads_of_several_clients_hold_a_lock_one_at_a_time_in_the_order_of_their_tickets() {
-    on_table(|table, []| {
-        let clients = [(); 4].map(|()| table.client());
-        let (is_held, turns) = (AtomicBool::new(false), Mutex::new(Vec::new()));
-        thread::scope(|scope| {
-            for locks in clients.iter().chain(&clients) {
-                scope.spawn(|| {
-                    for _ in 0..5 {
-                        let guard = lock(locks).acquire(RecordWait::Infinite).unwrap();
-                        assert!(!is_held.swap(true, Ordering::SeqCst), "two held it");
-                        turns.lock().unwrap().push(guard.ticket());
-                        assert!(is_held.swap(false, Ordering::SeqCst));
-                        guard.release().unwrap();
-                    }
-                });
-            }
-        });
-        let turns = turns.into_inner().unwrap();
-        assert_eq!(turns.len(), 40);
-        assert!(turns.is_sorted_by(|one, next| one < next), "{turns:?}");
     });
 }
 

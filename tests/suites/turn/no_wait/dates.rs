@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::Fault;
@@ -10,9 +9,8 @@ use fairlock::embedded::When::Before;
 use fairlock::{RecordWait, SweepReport};
 
 use super::{acquires, calls_until_granted, number, on_the_lock_item};
-use fairlock_testkit::effort::{sampled, sized};
 use fairlock_testkit::lab::{
-    EPOCH, Host, Lab, MS, SECOND, acquire, cut_all, cut_off, in_lab, in_slots, waits,
+    Host, Lab, MS, SECOND, acquire, cut_all, cut_off, in_lab, in_slots, waits,
 };
 use fairlock_testkit::verbs::verb;
 use fairlock_testkit::virtual_time;
@@ -149,188 +147,6 @@ fn one_answer_of_a_front_end_that_is_ahead_evicts_nobody_and_is_not_believed_lat
     });
 }
 
-/// A connection that is kept leads to the same front end again.
-#[test]
-fn a_front_end_that_is_wrong_is_not_its_own_witness() {
-    let cells = [1, 2].into_iter().flat_map(|wrong| {
-        [(false, 3_600), (false, 60), (true, -3_600), (true, -60)].map(|told| (wrong, told))
-    });
-    for (wrong, (is_holder, by)) in cells {
-        for wall in [Duration::ZERO, 1_000 * SECOND] {
-            virtual_time(async {
-                let says = format!(
-                    "{wrong} is {by} s ahead, told to the holder: {is_holder}; wall clocks {wall:?}"
-                );
-                let lab = Lab::new().await;
-                let [holder, caller] =
-                    [(); 2].map(|()| lab.host_with(|to| to.clock(lab.clock.clone().ahead(wall))));
-                let told = if is_holder { &holder } else { &caller };
-                let front_ends = move |connection| if connection == wrong { by } else { 0 };
-                let _ = told.network.clone().front_ends(front_ends);
-                let guard = acquire(&holder).await;
-                for _ in 0..40 {
-                    lab.wait(SECOND / 2).await;
-                    assert!(caller.try_acquire().await.is_none(), "{says}");
-                    assert!(guard.is_held(), "{says}");
-                }
-                assert!(told.network.connections() <= 3, "{says}");
-                // And dead holders are judged by a correct time.
-                holder.network.set_faults(cut_off());
-                lab.wait(60 * SECOND).await;
-                let calls = calls_until_granted(&lab, &caller).await;
-                assert!(calls <= 2, "{says}: {calls} calls");
-            });
-        }
-    }
-}
-
-#[test]
-fn answers_that_come_from_front_ends_that_differ_evict_nobody_early() {
-    virtual_time(async {
-        for seed in 0..sized(8, 20) {
-            let lab = Lab::new().await;
-            let (guard, caller) = cut_off_holder(&lab).await;
-            let rng = std::sync::Mutex::new(fastrand::Rng::with_seed(seed));
-            caller.script(move |_| {
-                let mut rng = rng.lock().unwrap();
-                // Of two answers in a row, one is right within what the allowance covers.
-                let wrong = rng.bool();
-                let skew = if wrong {
-                    rng.i64(-8..=8)
-                } else {
-                    rng.i64(-2..=2)
-                };
-                Some(Fault::Skew(skew))
-            });
-            let mut evicted = None;
-            for _ in 0..200 {
-                lab.wait(SECOND / 2).await;
-                let is_held = guard.is_held();
-                if let Some(next) = caller.try_acquire().await {
-                    evicted = Some(is_held);
-                    drop(next);
-                    break;
-                }
-            }
-            assert_eq!(evicted, Some(false), "seed {seed}");
-        }
-    });
-}
-
-/// A single wrong time: in an answer to a process that has just started, or in an answer of a gateway before it.
-#[derive(Clone, Copy, Debug)]
-struct Wrong {
-    answer: u64,
-    by: i64,
-    is_gateway: bool,
-    /// The lock was held before.
-    has_item: bool,
-    /// How far the host's wall clock is ahead. If it is, it confirms no answer.
-    wall: Duration,
-}
-
-/// Every wrong answer, or a sample with each answer, by each of the spans, and in each of the eight cases.
-fn each_wrong_answer(by: &[i64]) -> impl Iterator<Item = Wrong> {
-    let by = by.iter().copied();
-    let all = by
-        .flat_map(|by| (1..=5).map(move |answer| (by, answer)))
-        .flat_map(|(by, answer)| {
-            (0..8).map(move |bits| Wrong {
-                answer,
-                by,
-                is_gateway: bits & 1 > 0,
-                has_item: bits & 2 > 0,
-                wall: (bits & 4) * 1_000 * SECOND,
-            })
-        });
-    sampled(all, 7)
-}
-
-impl Wrong {
-    /// Grants the lock to a process to which this happens.
-    async fn happens(self, lab: &Lab) -> (Host, fairlock::LockGuard) {
-        if self.has_item {
-            acquire(&lab.host()).await.release().await.unwrap();
-        }
-        let host = lab.host_with(|builder| builder.clock(lab.clock.clone().ahead(self.wall)));
-        host.script(move |request| {
-            let told = Fault::Skew(self.by);
-            let told = match self.is_gateway {
-                true => Fault::ServerError(Before).and(told),
-                false => told,
-            };
-            (request.number() == self.answer).then_some(told)
-        });
-        let guard = acquire(&host).await;
-        (host, guard)
-    }
-}
-
-/// When DynamoDB may delete the lock item.
-async fn expires_at(lab: &Lab) -> u64 {
-    let scan = lab.engine.client().scan().table_name("locks");
-    let items = scan.send().await.unwrap().items.unwrap();
-    let item = items
-        .iter()
-        .find(|item| item["sk"].as_s().unwrap() == "fairlock/#lock");
-    item.unwrap()["expires_at"].as_n().unwrap().parse().unwrap()
-}
-
-#[test]
-fn one_answer_that_is_behind_lets_nobody_past_a_holder_that_lives() {
-    virtual_time(async {
-        for wrong in each_wrong_answer(&[-60, -3_600, -100_000_000]) {
-            let lab = Lab::new().await;
-            let (_host, guard) = wrong.happens(&lab).await;
-            for _ in 0..24 {
-                lab.wait(SECOND / 2).await;
-                assert!(lab.host().try_acquire().await.is_none(), "{wrong:?}");
-                let expires = expires_at(&lab).await;
-                assert!(EPOCH.as_secs() + 24 * 3_600 < expires, "{wrong:?}");
-            }
-            assert!(guard.is_held(), "{wrong:?}");
-        }
-    });
-}
-
-#[test]
-fn one_answer_that_is_ahead_keeps_nobody_out_when_its_process_dies() {
-    virtual_time(async {
-        for wrong in each_wrong_answer(&[60, 3_600, 100_000_000]) {
-            let lab = Lab::new().await;
-            let (host, _guard) = wrong.happens(&lab).await;
-            lab.wait(SECOND).await;
-            host.network.set_faults(cut_off());
-            let caller = lab.host();
-            let calls = calls_until_granted(&lab, &caller).await;
-            assert!(calls <= 3, "{wrong:?}: {calls} calls");
-        }
-    });
-}
-
-/// With such a lease, one answer comes within the time for which a date is fresh.
-#[test]
-fn one_answer_that_is_ahead_in_a_long_hold_keeps_nobody_out() {
-    virtual_time(async {
-        for lease in [600, 720] {
-            let lab = Lab::new().await;
-            let holder = lab.host_with(|builder| builder.lease_duration(lease * SECOND));
-            let _guard = acquire(&holder).await;
-            lab.wait(2_000 * SECOND).await;
-            let told = AtomicUsize::new(0);
-            holder.script(move |_| {
-                let is_first = told.fetch_add(1, Ordering::SeqCst) == 0;
-                is_first.then_some(Fault::Skew(36_000))
-            });
-            lab.wait(1_800 * SECOND).await;
-            holder.network.set_faults(cut_off());
-            lab.wait(2 * lease * SECOND).await;
-            let calls = calls_until_granted(&lab, &lab.host()).await;
-            assert!(calls <= 3, "a lease of {lease} s: {calls} calls");
-        }
-    });
-}
-
 /// A process that lives for one call, on a host whose wall clock is years off.
 fn one_call(lab: &Lab) -> Host {
     let years = 3 * 365 * 24 * 3600 * SECOND;
@@ -346,19 +162,19 @@ fn one_call_dates_a_dead_holder_and_the_next_gets_past_it_though_no_wall_clock_i
         dead.network.set_faults(cut_off());
         let first = one_call(lab);
         assert!(first.try_acquire().await.is_none());
-        assert_eq!(first.network.counts().requests(), 3);
+        assert_eq!(first.network.counts().requests(), 1);
         lab.wait(60 * SECOND).await;
         assert!(one_call(lab).try_acquire().await.is_some());
     });
 }
 
-/// Each answer is wrong once. A third answer decides between the first two if they disagree. Only if the very first is early, the holder
-/// seems to be alive, and that call is refused.
+/// Each answer is wrong once. Only if the one that shows the holder is early, the holder seems to be alive, and that call is refused. What
+/// was entered with an early time is renewed before it counts as granted.
 #[test]
 fn one_wrong_answer_keeps_no_call_from_getting_past_the_dead() {
     for wrong in 1..=4 {
         for by in [-3_600, 3_600] {
-            let seems_to_live = wrong == 1 && by < 0;
+            let is_refused = wrong == 1 && by < 0;
             in_lab(async |lab, [dead]| {
                 let _held = acquire(&dead).await;
                 lab.wait(2 * SECOND).await;
@@ -367,7 +183,9 @@ fn one_wrong_answer_keeps_no_call_from_getting_past_the_dead() {
                 let next = one_call(lab);
                 next.script(move |request| (request.number() == wrong).then_some(Fault::Skew(by)));
                 let granted = next.try_acquire().await;
-                assert_eq!(granted.is_none(), seems_to_live, "{wrong}, {by}");
+                assert_eq!(granted.is_none(), is_refused, "{wrong}, {by}");
+                next.script(|_| None);
+                assert!(granted.is_some() || next.try_acquire().await.is_some());
             });
         }
     }

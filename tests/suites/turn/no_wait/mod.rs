@@ -78,10 +78,13 @@ fn number(value: u128) -> AttributeValue {
 
 /// Adds drawn tickets for which no row is ever put.
 async fn draw_and_die(lab: &Lab, tickets: u128) {
-    let draw = on_the_lock_item(lab, "SET #last = #last + :tickets, drawn_at = :at")
-        .expression_attribute_names("#last", "last")
-        .expression_attribute_values(":tickets", number(tickets))
-        .expression_attribute_values(":at", number(EPOCH.as_millis()));
+    let draw = on_the_lock_item(
+        lab,
+        "SET #last = #last + :tickets, drawn_at = :at, drawn_on_host = :at",
+    )
+    .expression_attribute_names("#last", "last")
+    .expression_attribute_values(":tickets", number(tickets))
+    .expression_attribute_values(":at", number(EPOCH.as_millis()));
     draw.send().await.unwrap();
 }
 
@@ -173,13 +176,13 @@ fn reads_first(builder: LockClientBuilder) -> LockClientBuilder {
 
 #[test]
 fn a_process_that_read_first_and_died_right_after_keeps_nobody_out() {
-    for (years, requests) in [(0, 2), (3, 3)] {
+    for years in [0, 3] {
         in_lab(async |lab, []| {
             let wall = years * 365 * 24 * 3600 * SECOND;
             let dead = lab.host_with(|it| reads_first(it).clock(lab.clock.clone().ahead(wall)));
             let lock = dead.lock();
             let guard = lock.try_acquire().await.unwrap().unwrap();
-            assert_eq!(dead.network.counts().requests(), requests);
+            assert_eq!(dead.network.counts().requests(), 2);
             dead.network.set_faults(cut_off());
             lab.wait(42 * SECOND).await;
             assert!(lab.host().try_acquire().await.is_some());
@@ -282,9 +285,9 @@ fn processes_that_died_right_after_their_first_requests_keep_nobody_out_for_long
             cut_all(dead.iter().map(|(host, _)| host));
             // Each caller is a process of its own.
             assert!(lab.host().try_acquire().await.is_none());
-            lab.wait(41 * SECOND).await;
+            lab.wait(34 * SECOND).await;
             assert!(lab.host().try_acquire().await.is_none(), "{readers}");
-            lab.wait(2 * SECOND).await;
+            lab.wait(3 * SECOND).await;
             assert!(lab.host().try_acquire().await.is_some(), "{readers}");
         });
     }

@@ -26,7 +26,7 @@ use fairlock_testkit::verbs::verb;
 const LEASE: Duration = Duration::from_secs(30);
 /// Without waiting for a lease: the join timeout of a gap, a few request time-outs, and a poll.
 const PROMPT: Duration = Duration::from_secs(12);
-/// What comes on top of one lease. A caller that comes after a death learns of it after the server clock allowance.
+/// What comes on top of one lease. A caller that comes after a death learns of it after the allowance.
 const A_LOOK: Duration = Duration::from_secs(10);
 /// Nothing in a scene happens later.
 const MEETS_WITHIN: Duration = Duration::from_secs(120);
@@ -211,7 +211,7 @@ impl Stage {
         }
         let update = self.write("fairlock/#lock");
         let update = update
-            .update_expression("SET #last = #last + :tickets, drawn_at = :at")
+            .update_expression("SET #last = #last + :tickets, drawn_at = :at, drawn_on_host = :at")
             .expression_attribute_names("#last", "last")
             .expression_attribute_values(":tickets", number(tickets))
             .expression_attribute_values(":at", number(EPOCH.as_millis() as u64));

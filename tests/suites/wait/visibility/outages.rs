@@ -1,14 +1,9 @@
 //! What keeps a waiting call besides the callers before it: told in time, waited out, or given up with the true reason.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use aws_credential_types::provider::error::CredentialsError;
-use aws_credential_types::provider::future::ProvideCredentials as Providing;
-use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::{Credentials, ProvideCredentials};
-use fairlock::embedded::{Fault, Faults, Network, When};
+use fairlock::embedded::{Fault, Faults, When};
 use fairlock::{Error, FairLock, LockClient, LockGuard, Outage, OutageKind, RecordWait};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -387,66 +382,6 @@ fn who_waits_at_the_door_while_the_lock_is_held_is_told_its_holder() {
         guard.release().await.unwrap();
         waiting.await.unwrap().release().await.unwrap();
     });
-}
-
-/// Credentials that cannot be loaded until then.
-#[derive(Debug)]
-struct Late {
-    asked: AtomicUsize,
-    vain: usize,
-    hangs: bool,
-}
-
-impl ProvideCredentials for Late {
-    fn provide_credentials<'a>(&'a self) -> Providing<'a>
-    where
-        Self: 'a,
-    {
-        if self.asked.fetch_add(1, Ordering::SeqCst) >= self.vain {
-            let some = Credentials::new("somebody", "something", None, None, "late");
-            return Providing::ready(Ok(some));
-        }
-        match self.hangs {
-            true => Providing::new(std::future::pending()),
-            false => Providing::ready(Err(CredentialsError::not_loaded("not there yet"))),
-        }
-    }
-}
-
-fn with_late_credentials(lab: &Lab, vain: usize, hangs: bool) -> Host {
-    let network = Network::to(&lab.engine);
-    let config = network.client().config().to_builder();
-    let asked = AtomicUsize::new(0);
-    let config = config.credentials_provider(Late { asked, vain, hangs });
-    let locks = LockClient::builder(Client::from_conf(config.build())).table("locks");
-    let locks = locks.clock(lab.clock.clone()).seeded(7);
-    Host {
-        locks: locks.build().unwrap(),
-        network,
-    }
-}
-
-#[test]
-fn credentials_that_cannot_be_loaded_yet_are_waited_for_and_named() {
-    for hangs in [false, true] {
-        in_lab(async |lab, []| {
-            let host = with_late_credentials(lab, usize::MAX, hangs);
-            let lock = host.lock();
-            for wait in [RecordWait::NoWait, RecordWait::Timeout(20 * SECOND)] {
-                let refused = lock.acquire(wait).await.unwrap_err();
-                assert_is!(refused, Error::Unavailable { .. });
-                let told = refused.to_string();
-                assert!(told.contains("no valid credentials"), "{told}");
-            }
-            assert_eq!(host.network.counts().requests(), 0);
-
-            let host = with_late_credentials(lab, 5, hangs);
-            let (lock, told) = told_by(&host);
-            let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
-            assert_eq!(brief(&told)[..2], [(None, true), (None, false)]);
-            guard.release().await.unwrap();
-        });
-    }
 }
 
 #[test]

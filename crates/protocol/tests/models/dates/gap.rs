@@ -4,7 +4,10 @@
 
 use std::time::Duration;
 
-use fairlock_protocol::stamps::{self, LastDate, Reading, Stamps, Wall};
+use fairlock_protocol::item::LockItem;
+use fairlock_protocol::stamps::{LastDate, Reading, Stamps, Wall};
+use fairlock_protocol::ticket::Ticket;
+use fairlock_protocol::write::{Drawing, LockWrite, end};
 use stateright::{Model, Property};
 
 use super::rules::{Mutant, Rules};
@@ -35,25 +38,35 @@ struct Draw {
 }
 
 impl Draw {
-    /// Which stamps of those that stand there it leaves.
-    fn leaves(self, stands: Stamps) -> [bool; 2] {
-        let drawn = stamps::drawn(stands, self.own);
-        [drawn.server != self.own.server, drawn.host != self.own.host]
-    }
-
     /// What becomes of the stamps that stand there. Returns `None` if the draw is refused, because it left others when it was sent.
-    fn writes(self, stands: Stamps, rules: &Rules) -> Option<Stamps> {
+    fn writes(self, stands: &LockItem, rules: &Rules) -> Option<Stamps> {
         if rules.broken(Mutant::DrawsGoBack) {
             return Some(self.own);
         }
-        let is_as_sent = self.leaves(stands) == self.leaves(self.seen);
-        is_as_sent.then(|| stamps::drawn(stands, self.own))
+        let how = Drawing {
+            stamps: self.own,
+            seen: self.seen,
+            join_timeout: Duration::ZERO,
+            raises_join_timeout: true,
+            keeps: None,
+        };
+        let draw = LockWrite::draw(0, 1, end(1), how);
+        Some(draw.apply(Some(stands))??.drawn)
+    }
+}
+
+/// The lock item with this newest ticket.
+fn item(last: u8, drawn: Stamps) -> LockItem {
+    LockItem {
+        drawn,
+        ..LockItem::free(Ticket::new(last.into()), Ticket::default())
     }
 }
 
 /// A client that draws one ticket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Drawer {
+    #[default]
     Idle,
     Draws(Draw),
     /// Its ticket, and since when it counts.
@@ -63,17 +76,13 @@ enum Drawer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Act {
-    Void {
-        upto: u8,
-    },
-    Date {
-        last: u8,
-        seen: Stamps,
-        stamps: Stamps,
-    },
+    /// Up to this ticket.
+    Void(u8),
+    /// The newest ticket that was seen and its stamps, and those to write.
+    Date(u8, Stamps, Stamps),
 }
 
-#[derive(Clone, Debug, Hash)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct World {
     now: u8,
     last: u8,
@@ -105,15 +114,8 @@ impl Model for Setup {
 
     fn init_states(&self) -> Vec<World> {
         vec![World {
-            now: 0,
-            last: 0,
-            drawn: Stamps::default(),
-            drawers: [Drawer::Idle; 2],
-            copy: None,
             polls: self.polls,
-            act: None,
-            was_void: false,
-            is_broken: false,
+            ..World::default()
         }]
     }
 
@@ -153,11 +155,9 @@ impl Model for Setup {
             Action::Tick => world.now += 1,
             Action::Draw(who, last, wall) => {
                 let time = self.rules.time(world.now);
-                world.drawers[who] = Drawer::Draws(Draw {
-                    began: world.now,
-                    own: self.rules.own_stamps(last, time, wall),
-                    seen: world.drawn,
-                });
+                let (began, seen) = (world.now, world.drawn);
+                let own = self.rules.own_stamps(last, time, wall);
+                world.drawers[who] = Drawer::Draws(Draw { began, own, seen });
             }
             Action::Serve(who) => world.serve(who, &self.rules),
             Action::Lose(who) => {
@@ -168,7 +168,7 @@ impl Model for Setup {
             }
             Action::Late => {
                 let copy = world.copy.take()?;
-                world.drawn = copy.writes(world.drawn, &self.rules)?;
+                world.drawn = copy.writes(&item(world.last, world.drawn), &self.rules)?;
                 world.last += 1;
             }
             Action::Poll(read) => world.poll(read, self),
@@ -191,55 +191,49 @@ impl World {
         let Drawer::Draws(draw) = self.drawers[who] else {
             return;
         };
-        self.drawers[who] = match draw.writes(self.drawn, rules) {
+        self.drawers[who] = match draw.writes(&item(self.last, self.drawn), rules) {
             Some(drawn) => {
                 (self.drawn, self.last) = (drawn, self.last + 1);
                 Drawer::Has(self.last, draw.began)
             }
-            None => Drawer::Draws(Draw {
-                seen: self.drawn,
-                ..draw
-            }),
+            None => {
+                let seen = self.drawn;
+                Drawer::Draws(Draw { seen, ..draw })
+            }
         };
     }
 
     fn poll(&mut self, read: Reading, setup: &Setup) {
         let rules = &setup.rules;
         self.polls -= 1;
-        if rules.is_over(self.drawn, setup.join_timeout, false, read) {
-            self.act = Some(Act::Void { upto: self.last });
+        if rules.is_over((self.drawn, setup.join_timeout, false), read) {
+            self.act = Some(Act::Void(self.last));
             return;
         }
         let redated = rules.redated(self.drawn, read);
-        self.act = redated.map(|stamps| Act::Date {
-            last: self.last,
-            seen: self.drawn,
-            stamps,
-        });
+        self.act = redated.map(|stamps| Act::Date(self.last, self.drawn, stamps));
     }
 
     fn apply(&mut self, setup: &Setup) -> Option<()> {
         let rules = &setup.rules;
         match self.act.take()? {
-            Act::Void { upto } => {
+            Act::Void(upto) => {
                 let timeout = rules.whole(setup.join_timeout);
                 let now = rules.time(self.now);
-                let is_early = |drawer: &Drawer| match drawer {
-                    Drawer::Has(ticket, began) => {
-                        *ticket <= upto && now < rules.time(*began) + timeout - SET_BACK
-                    }
+                let ends = |began| rules.time(began) + timeout - SET_BACK;
+                let is_early = |drawer: &Drawer| match *drawer {
+                    Drawer::Has(ticket, began) => ticket <= upto && now < ends(began),
                     _ => false,
                 };
                 self.is_broken = self.drawers.iter().any(is_early);
                 self.was_void = true;
             }
-            Act::Date { last, seen, stamps }
-                if (last, seen) == (self.last, self.drawn)
-                    || rules.broken(Mutant::DatesWithoutBeat) =>
-            {
-                self.drawn = stamps;
+            Act::Date(.., stamps) if rules.broken(Mutant::DatesWithoutBeat) => self.drawn = stamps,
+            Act::Date(last, seen, stamps) => {
+                let write = LockWrite::date_draw(0, &item(last, seen), stamps);
+                let dated = write.apply(Some(&item(self.last, self.drawn)));
+                self.drawn = dated.flatten().map_or(self.drawn, |item| item.drawn);
             }
-            Act::Date { .. } => {}
         }
         Some(())
     }

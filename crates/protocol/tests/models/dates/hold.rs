@@ -7,8 +7,10 @@ use fairlock_protocol::moment::ServerTime;
 use fairlock_protocol::stamps::{self, LastDate, Reading, Stamps, Wall};
 use stateright::{Model, Property};
 
-use super::owner::{Flight, Owner, Write};
+use super::owner::{Flight, Owner, Pause, Write};
 use super::rules::{Mutant, Rules};
+use super::table::{Kind, Mark};
+use crate::blank::{both, parts, reads};
 
 pub(crate) const STOPPED: &str = "what is ended has no believer";
 pub(crate) const KEPT: &str = "what was given back stays, but for what clocks differ";
@@ -17,24 +19,6 @@ pub(crate) const ENDED: &str = "an entry is ended";
 
 /// By how much right clocks may differ, in milliseconds: so much earlier what was given back may end.
 const DIFFER: i64 = 4_998;
-
-/// What an entry is to its owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
-    Hold,
-    /// Found by its name, and renewed by no task.
-    Lease,
-    GivenBack,
-}
-
-/// What the table shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Mark {
-    pub(crate) beat: u8,
-    pub(crate) stamps: Stamps,
-    pub(crate) lease: Duration,
-    pub(crate) kind: Kind,
-}
 
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
@@ -52,9 +36,7 @@ pub(crate) struct Setup {
     /// By how much callers extend a lease, if they do.
     pub(crate) extends: Option<Duration>,
     pub(crate) horizon: u8,
-    /// For how many ticks the owner's machine stood still with all of its clocks, before its first write or the one that makes a lease. Its
-    /// wall clock is behind from then on.
-    pub(crate) stood_still: u8,
+    pub(crate) pause: Pause,
     pub(crate) rules: Rules,
 }
 
@@ -62,8 +44,8 @@ pub(crate) struct Setup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Act {
     End(u8),
-    Date { seen: Mark, stamps: Stamps },
-    Extend { seen: u8, write: Write },
+    Date(Mark, Stamps),
+    Extend(u8, Write),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -72,7 +54,7 @@ struct Caller {
     act: Option<Act>,
 }
 
-#[derive(Clone, Debug, Hash)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct World {
     now: u8,
     owner: Owner,
@@ -89,6 +71,8 @@ pub(crate) enum Action {
     /// The owner's client was told this before.
     Know(Option<LastDate>),
     Tick,
+    /// The owner's machine stands still with all of its clocks.
+    Pause,
     Begin(Kind),
     Send(Wall),
     Serve(ServerTime),
@@ -108,20 +92,10 @@ impl Model for Setup {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        let caller = |polls| Caller { polls, act: None };
-        vec![World {
-            now: 0,
-            owner: Owner {
-                renewals: self.renewals,
-                losses: self.losses,
-                ..Owner::default()
-            },
-            callers: self.polls.map(caller),
-            table: None,
-            until: 0,
-            was_ended: false,
-            broken: None,
-        }]
+        let mut world = World::default();
+        (world.owner.renewals, world.owner.losses) = (self.renewals, self.losses);
+        world.callers = self.polls.map(|polls| Caller { polls, act: None });
+        vec![world]
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
@@ -137,7 +111,8 @@ impl Model for Setup {
         if world.was_ended || world.broken.is_some() || world.callers.iter().all(is_through) {
             return;
         }
-        let late = |flight: &Flight| world.now >= flight.sent + self.timeout;
+        let counted = |tick| tick - world.owner.stood(tick, self);
+        let late = |flight: &Flight| counted(world.now) >= counted(flight.sent) + self.timeout;
         if world.now < self.horizon && !world.owner.flight.as_ref().is_some_and(late) {
             actions.push(Action::Tick);
         }
@@ -150,6 +125,7 @@ impl Model for Setup {
         match action {
             Action::Know(last) => (world.owner.has_begun, world.owner.last) = (true, last),
             Action::Tick => world.now += 1,
+            Action::Pause => world.owner.paused = Some(world.now),
             Action::Begin(kind) => {
                 world.owner.begins(kind, world.now);
                 // The owner has stopped to believe before it lets go.
@@ -163,14 +139,20 @@ impl Model for Setup {
             }
             Action::Serve(date) => {
                 if let Some(flight) = world.owner.flight {
-                    let served = Some((date, world.write(flight.write, self)));
-                    world.owner.flight = Some(Flight { served, ..flight });
+                    let write = world.owner.counted(flight.write, world.now, self);
+                    let (sent, served) = (flight.sent, Some((date, world.write(write, self))));
+                    world.owner.flight = Some(Flight {
+                        write,
+                        sent,
+                        served,
+                    });
                 }
             }
             Action::Hear => {
                 let heard = world.owner.hears(world.now, self);
-                let counts = heard.filter(|_| self.stood_still > 0);
-                counts.into_iter().for_each(|it| world.believe(it, self));
+                if let Some(write) = heard.filter(|_| self.pause != Pause::Never) {
+                    world.believe(write, self);
+                }
             }
             Action::Lose => world.owner.loses(),
             Action::Late => {
@@ -199,7 +181,7 @@ impl Model for Setup {
 impl World {
     /// An owner renews what it believes in, or is to believe in.
     fn may_renew(&self, setup: &Setup) -> bool {
-        setup.rules.time(self.now) < self.until || setup.stood_still > 0
+        setup.rules.time(self.now) < self.until || setup.pause != Pause::Never
     }
 
     /// Whether the owner may yet write more.
@@ -211,6 +193,15 @@ impl World {
 
     fn of_the_owner(&self, setup: &Setup, actions: &mut Vec<Action>) {
         let owner = &self.owner;
+        if let Some(Flight { served: None, .. }) = owner.flight {
+            let dates = setup.rules.dates(0, setup.rules.time(self.now));
+            actions.extend(dates.into_iter().map(Action::Serve));
+        }
+        actions.extend(owner.late.map(|_| Action::Late));
+        if owner.stands(self.now, setup) {
+            return;
+        }
+        actions.extend(owner.may_pause(setup).then_some(Action::Pause));
         if owner.is_idle() && owner.beats == 0 {
             actions.push(Action::Begin(Kind::Hold));
         } else if owner.is_idle() && !owner.has_let_go && self.may_renew(setup) {
@@ -220,22 +211,15 @@ impl World {
             actions.extend(ends.then_some(Action::Begin(setup.ends)));
         }
         if let Some((stamped, _)) = owner.stamps_at(self.now, setup) {
-            let time = setup.rules.time(stamped) - owner.stood_still(setup);
+            let time = owner.time(stamped, setup);
             let walls = setup.rules.walls(0, time);
             actions.extend(walls.into_iter().map(Action::Send));
         }
-        match owner.flight.map(|flight| flight.served) {
-            Some(None) => {
-                let dates = setup.rules.dates(0, setup.rules.time(self.now));
-                actions.extend(dates.into_iter().map(Action::Serve));
-            }
-            Some(Some(_)) => actions.push(Action::Hear),
-            None => {}
-        }
+        let is_answered = owner.flight.is_some_and(|flight| flight.served.is_some());
+        actions.extend(is_answered.then_some(Action::Hear));
         if owner.losses > 0 && owner.flight.is_some() {
             actions.push(Action::Lose);
         }
-        actions.extend(owner.late.map(|_| Action::Late));
     }
 
     fn of_the_callers(&self, setup: &Setup, actions: &mut Vec<Action>) {
@@ -256,12 +240,9 @@ impl World {
     /// A lease may be told to others once it is sent.
     fn check_the_lease(&mut self, setup: &Setup) {
         let (now, rules) = (self.now, &setup.rules);
-        let lease = self
-            .owner
-            .flight
-            .filter(|it| it.write.mark.kind == Kind::Lease);
-        let is_late = |it: Flight| rules.are_to_come(it.write.mark.stamps, rules.time(now));
-        if lease.is_some_and(is_late) {
+        let sent = self.owner.flight.map(|flight| flight.write.mark);
+        let lease = sent.filter(|mark| mark.kind == Kind::Lease);
+        if lease.is_some_and(|mark| rules.are_to_come(mark.stamps, rules.time(now))) {
             self.broken = Some(PASSED);
         }
     }
@@ -270,17 +251,16 @@ impl World {
     /// unless its belief hangs on the answer.
     fn write(&mut self, write: Write, setup: &Setup) -> bool {
         let mark = write.mark;
-        let applies = match self.table {
-            None => mark.beat == 0 && !self.was_ended,
-            Some(stands) => mark.beat > stands.beat || setup.rules.broken(Mutant::BeatsGoBack),
+        let written = match self.table {
+            None => (mark.beat == 0 && !self.was_ended).then_some(mark),
+            Some(_) if setup.rules.broken(Mutant::BeatsGoBack) => Some(mark),
+            Some(stands) => stands.written(mark),
         };
-        if applies {
-            self.table = Some(mark);
-            if setup.stood_still == 0 {
-                self.believe(write, setup);
-            }
+        self.table = written.or(self.table);
+        if written.is_some() && setup.pause == Pause::Never {
+            self.believe(write, setup);
         }
-        applies
+        written.is_some()
     }
 
     /// An owner that has let go does not believe in a renewal that it sent before.
@@ -300,35 +280,26 @@ impl World {
         let caller = &mut self.callers[who];
         caller.polls -= 1;
         let is_given_back = shows.kind == Kind::GivenBack;
-        if rules.is_over(shows.stamps, shows.lease, is_given_back, read) {
+        if rules.is_over((shows.stamps, shows.lease, is_given_back), read) {
             caller.act = Some(Act::End(shows.beat));
             return Some(());
         }
         let redated = rules.redated(shows.stamps, read);
-        caller.act = redated.map(|stamps| Act::Date {
-            seen: shows,
-            stamps,
-        });
+        caller.act = redated.map(|stamps| Act::Date(shows, stamps));
         Some(())
     }
 
     fn extend(&mut self, who: usize, read: Reading, setup: &Setup) -> Option<()> {
         let (shows, rules, by) = (self.table?, &setup.rules, setup.extends?);
-        let (now, time) = (self.now, rules.time(self.now));
+        let (began, time) = (self.now, rules.time(self.now));
         read.date?;
         let (stamps, lease) = stamps::extended((shows.stamps, shows.lease), by, read);
         let lease = match rules.mutant {
             Some(Mutant::ExtendsFromNow) => by,
             Some(Mutant::ExtendsByDates) => {
-                let shows_dates = Stamps {
-                    host: None,
-                    ..shows.stamps
-                };
-                let read = Reading {
-                    wall: Wall::IsNoWitness,
-                    ..read
-                };
-                stamps::extended((shows_dates, shows.lease), by, read).1
+                let [server, date] = [shows.stamps, read.stamps()].map(|it| parts(it)[0]);
+                let read = reads(date, Wall::IsNoWitness);
+                stamps::extended((both(server, None), shows.lease), by, read).1
             }
             _ => lease,
         };
@@ -339,17 +310,11 @@ impl World {
             ..shows
         };
         let relied_on = stamps::relied_on(stamps, believed(lease), read.stamps());
-        let write = Write {
-            mark,
-            began: now,
-            until: time + rules.whole(relied_on),
-        };
+        let until = time + rules.whole(relied_on);
+        let write = Write { mark, began, until };
         let caller = &mut self.callers[who];
         caller.polls -= 1;
-        caller.act = Some(Act::Extend {
-            seen: shows.beat,
-            write,
-        });
+        caller.act = Some(Act::Extend(shows.beat, write));
         Some(())
     }
 
@@ -357,19 +322,22 @@ impl World {
         let (act, stands) = (self.callers[who].act.take()?, self.table?);
         let rules = &setup.rules;
         match act {
-            Act::End(seen) if seen == stands.beat || rules.broken(Mutant::EvictsWithoutBeat) => {
-                self.end(stands, setup);
+            Act::End(seen) => {
+                if stands.is_evicted(seen) || rules.broken(Mutant::EvictsWithoutBeat) {
+                    self.end(stands, setup);
+                }
             }
-            Act::Date { seen, stamps }
-                if seen == stands || rules.broken(Mutant::DatesWithoutBeat) =>
-            {
+            Act::Date(_, stamps) if rules.broken(Mutant::DatesWithoutBeat) => {
                 self.table = Some(Mark { stamps, ..stands });
             }
-            Act::Extend { seen, write } if seen == stands.beat => {
-                self.table = Some(write.mark);
-                self.believe(write, setup);
+            Act::Date(seen, stamps) => self.table = stands.dated(seen, stamps).or(self.table),
+            Act::Extend(seen, write) => {
+                let by = (write.mark.stamps, write.mark.lease);
+                if let Some(extended) = stands.extended(seen, by) {
+                    self.table = Some(extended);
+                    self.believe(write, setup);
+                }
             }
-            _ => {}
         }
         Some(())
     }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use fairlock_protocol::lease::believed;
-use fairlock_protocol::moment::ServerTime;
-use fairlock_protocol::stamps::{self, Reading, Stamps};
+use fairlock_protocol::stamps::{self, Reading};
 use stateright::{Model, Property};
 
 use super::rules::{Mutant, Rules, millis};
+use crate::blank::{parts, reads};
 
 pub(crate) const STAYS: &str = "an item stays under who believes";
 pub(crate) const GROWS: &str = "an item that was deleted comes back with larger tickets";
@@ -29,7 +29,7 @@ struct Item {
     until: i64,
 }
 
-#[derive(Clone, Debug, Hash)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct World {
     now: u8,
     item: Option<Item>,
@@ -57,14 +57,7 @@ impl Model for Setup {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        vec![World {
-            now: 0,
-            item: None,
-            newest: Duration::ZERO,
-            sweeps: None,
-            broken: None,
-            came_back: false,
-        }]
+        vec![World::default()]
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
@@ -99,15 +92,11 @@ impl Model for Setup {
             }
             Action::Sweep(read) => {
                 let item = world.item?;
-                let by_walls = Reading {
-                    date: Some(ServerTime(Duration::MAX)),
-                    ..read
+                let read = match self.rules.broken(Mutant::SweepsByWalls) {
+                    true => reads(Some(Duration::MAX), read.wall),
+                    false => read,
                 };
-                let is_idle = match self.rules.broken(Mutant::SweepsByWalls) {
-                    true => stamps::is_idle(item.expiry, by_walls),
-                    false => stamps::is_idle(item.expiry, read),
-                };
-                world.sweeps = Some(item).filter(|_| is_idle);
+                world.sweeps = Some(item).filter(|_| stamps::is_idle(item.expiry, read));
             }
             Action::Remove => {
                 let seen = world.sweeps.take()?;
@@ -132,7 +121,7 @@ impl World {
     fn is_used(&mut self, read: Reading, setup: &Setup) -> Option<()> {
         let own = read.stamps();
         let now = match setup.rules.broken(Mutant::ItemsByTheEarlier) {
-            true => earlier(own),
+            true => parts(own).into_iter().min().flatten(),
             false => own.later(),
         }?;
         if self.item.is_none() {
@@ -149,9 +138,4 @@ impl World {
         });
         Some(())
     }
-}
-
-fn earlier(own: Stamps) -> Option<Duration> {
-    let [server, host] = [own.server.map(|it| it.0), own.host.map(|it| it.0)];
-    server.min(host)
 }

@@ -1,11 +1,15 @@
 //! The owner of an entry: it hears `Date`s, stamps what it writes, and believes in the newest of its writes that applied.
 
+use std::time::Duration;
+
 use fairlock_protocol::lease::believed;
 use fairlock_protocol::moment::ServerTime;
-use fairlock_protocol::stamps::{self, LastDate, Stamps, Wall};
+use fairlock_protocol::stamps::{self, LastDate, Wall};
 
-use super::hold::{Kind, Mark, Setup};
+use super::hold::Setup;
 use super::rules::Mutant;
+use super::table::{Kind, Mark};
+use crate::blank::reads;
 
 /// A write under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,6 +28,16 @@ pub(crate) struct Flight {
     pub(crate) served: Option<(ServerTime, bool)>,
 }
 
+/// For how many ticks the owner's machine stands still with all of its clocks: its wall clock, too, is behind from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pause {
+    Never,
+    /// Before all that is explored, and after its client was told a `Date`.
+    Before(u8),
+    /// At any time.
+    Once(u8),
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Owner {
     /// Whether it was decided what its client was told before.
@@ -39,6 +53,8 @@ pub(crate) struct Owner {
     pub(crate) losses: u8,
     /// Whether it has let go of its hold.
     pub(crate) has_let_go: bool,
+    /// Since when its machine stood still.
+    pub(crate) paused: Option<u8>,
 }
 
 impl Owner {
@@ -46,10 +62,43 @@ impl Owner {
         self.pending.is_none() && self.flight.is_none()
     }
 
-    /// By how many milliseconds its clocks are behind by now.
-    pub(crate) fn stood_still(&self, setup: &Setup) -> i64 {
-        let is_now = setup.ends != Kind::Lease || self.has_let_go;
-        i64::from(setup.stood_still) * setup.rules.tick * i64::from(is_now)
+    /// For how many ticks its machine had stood still by this one.
+    pub(crate) fn stood(&self, tick: u8, setup: &Setup) -> u8 {
+        match (setup.pause, self.paused) {
+            (Pause::Once(ticks), Some(since)) => tick.saturating_sub(since).min(ticks),
+            _ => 0,
+        }
+    }
+
+    /// Whether it stands still now.
+    pub(crate) fn stands(&self, now: u8, setup: &Setup) -> bool {
+        let is_now = |since| matches!(setup.pause, Pause::Once(ticks) if now < since + ticks);
+        self.paused.is_some_and(is_now)
+    }
+
+    pub(crate) fn may_pause(&self, setup: &Setup) -> bool {
+        matches!(setup.pause, Pause::Once(_)) && self.paused.is_none()
+    }
+
+    /// The time by its clocks.
+    pub(crate) fn time(&self, tick: u8, setup: &Setup) -> i64 {
+        let before = match setup.pause {
+            Pause::Before(ticks) => ticks,
+            Pause::Never | Pause::Once(_) => 0,
+        };
+        let stood = i64::from(self.stood(tick, setup) + before);
+        setup.rules.time(tick) - stood * setup.rules.tick
+    }
+
+    /// A write that is applied now. If its machine has stood still since the belief began, it believes for as much longer. A pause after that
+    /// shows nowhere, and is left out: an owner's clock is to go on while it believes.
+    pub(crate) fn counted(&self, write: Write, now: u8, setup: &Setup) -> Write {
+        let stood = self.stood(now, setup) - self.stood(write.began, setup);
+        Write {
+            began: write.began + stood,
+            until: write.until + i64::from(stood) * setup.rules.tick,
+            ..write
+        }
     }
 
     /// Begins to write, with what its client knows by then. Belief counts from here.
@@ -78,7 +127,7 @@ impl Owner {
             return;
         };
         let (rules, lease) = (&setup.rules, setup.lease);
-        let time = rules.time(stamped) - self.stood_still(setup);
+        let time = self.time(stamped, setup);
         let own = rules.own_stamps(self.last, time, wall);
         let moment = rules.moment(time);
         let past = self.last.map(|last| last.past(moment, wall));
@@ -100,14 +149,13 @@ impl Owner {
             kind,
         };
         self.beats += 1;
+        let until = rules.time(began) + lasts;
+        let write = Write { mark, began, until };
+        let (sent, served) = (now, None);
         self.flight = Some(Flight {
-            write: Write {
-                mark,
-                began,
-                until: rules.time(began) + lasts,
-            },
-            sent: now,
-            served: None,
+            write,
+            sent,
+            served,
         });
     }
 
@@ -115,29 +163,34 @@ impl Owner {
     /// time if its stamps turn out to be early.
     pub(crate) fn hears(&mut self, now: u8, setup: &Setup) -> Option<Write> {
         let rules = &setup.rules;
-        let Flight {
-            write,
-            sent,
-            served,
-        } = self.flight.take()?;
-        let (date, was_applied) = served?;
-        let moment = |tick| rules.moment(rules.time(tick) - self.stood_still(setup));
+        let flight = self.flight.take()?;
+        let (write, (date, was_applied)) = (flight.write, flight.served?);
+        let [sent, arrived] = [flight.sent, now].map(|tick| rules.moment(self.time(tick, setup)));
         let heard = LastDate {
             date,
-            sent: moment(sent),
-            arrived: moment(now),
+            sent,
+            arrived,
         };
+        let told = self
+            .last
+            .map(|last| last.stamps(heard.sent, Wall::IsNoWitness));
         self.last = Some(self.last.map_or(heard, |last| last.or_newer(heard)));
-        let told = Stamps {
-            server: Some(date),
-            host: None,
+        if let (Some(last), Some(told)) = (&mut self.last, told.and_then(|told| told.server))
+            && rules.broken(Mutant::HearsByASlowClock)
+        {
+            last.date = last.date.max(told);
+        }
+        let mark = write.mark;
+        let early = stamps::early(mark.stamps, reads(Some(date.0), Wall::IsNoWitness));
+        let is_renewal = mark.beat > 0 && mark.kind == Kind::Hold;
+        let early = match rules.mutant {
+            Some(Mutant::TrustsItsClocks) => Duration::ZERO,
+            Some(Mutant::RenewsByItsClocks) if is_renewal => Duration::ZERO,
+            Some(Mutant::ExcusesASecond) => early.saturating_sub(Duration::from_secs(1)),
+            _ => early,
         };
-        let Mark { stamps, lease, .. } = write.mark;
-        let relied_on = rules.lasts(stamps::relied_on(stamps, believed(lease), told));
-        let until = match rules.broken(Mutant::TrustsItsClocks) {
-            true => write.until,
-            false => write.until.min(rules.time(write.began) + relied_on),
-        };
+        let relied_on = rules.lasts(believed(mark.lease).saturating_sub(early));
+        let until = write.until.min(rules.time(write.began) + relied_on);
         was_applied.then_some(Write { until, ..write })
     }
 

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use fairlock_protocol::moment::{HostTime, ServerTime};
-use fairlock_protocol::stamps::{Reading, Stamps, Wall};
+use fairlock_protocol::moment::HostTime;
+use fairlock_protocol::stamps::{Stamps, Wall};
 use stateright::{Model, Property};
 
 use super::rules::{Rules, millis};
+use crate::blank::{both, reads};
 
 pub(crate) const BOUNDED: &str = "a newcomer ends what is dead in time";
 pub(crate) const LAST: &str = "an entry is ended as late as may be";
@@ -27,14 +28,11 @@ pub(crate) struct Setup {
     pub(crate) rules: Rules,
 }
 
+/// What its `Date`s and its wall clock are off by, and when it polled first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Newcomer {
-    dates: i64,
-    walls: i64,
-    since: Option<u8>,
-}
+pub(crate) struct Newcomer(i64, i64, Option<u8>);
 
-#[derive(Clone, Debug, Hash)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct World {
     now: u8,
     table: Option<Stamps>,
@@ -58,36 +56,22 @@ impl Model for Setup {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        vec![World {
-            now: 0,
-            table: None,
-            newcomers: Vec::new(),
-            is_broken: false,
-        }]
+        vec![World::default()]
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
         if world.newcomers.len() < 2 {
-            let walls = |dates: i64| self.clocks[1].iter().map(move |walls| (dates, *walls));
-            let both = self.clocks[0].iter().flat_map(|dates| walls(*dates));
-            actions.extend(both.map(|(dates, walls)| {
-                let since = None;
-                Action::Come(Newcomer {
-                    dates,
-                    walls,
-                    since,
-                })
-            }));
+            for dates in self.clocks[0] {
+                let comes = |walls| Action::Come(Newcomer(*dates, walls, None));
+                actions.extend(self.clocks[1].iter().copied().map(comes));
+            }
         } else if world.now == 0 && world.table.is_none() {
             let time = |off: i64| millis(self.rules.time(0) + off);
-            let hosts = |dates: Option<i64>| {
-                self.stamps[1].iter().map(move |walls| Stamps {
-                    server: dates.map(|off| ServerTime(time(off))),
-                    host: walls.map(|off| HostTime(time(off))),
-                })
-            };
-            let left = self.stamps[0].iter().flat_map(|dates| hosts(*dates));
-            actions.extend(left.map(Action::Leave));
+            for dates in self.stamps[0] {
+                let leaves =
+                    |walls: &Option<i64>| Action::Leave(both(dates.map(time), walls.map(time)));
+                actions.extend(self.stamps[1].iter().map(leaves));
+            }
         } else if world.table.is_some() && !world.is_broken {
             actions.extend((world.now < self.horizon).then_some(Action::Tick));
             actions.extend([Action::Poll(0), Action::Poll(1)]);
@@ -122,15 +106,12 @@ impl Model for Setup {
 impl World {
     fn poll(&mut self, who: usize, setup: &Setup) -> Option<()> {
         let (now, rules) = (self.now, &setup.rules);
-        let newcomer = self.newcomers.get_mut(who)?;
-        let since = *newcomer.since.get_or_insert(now);
-        let time = rules.time(now);
-        let read = Reading {
-            date: Some(ServerTime(millis(time + newcomer.dates))),
-            wall: Wall::Shows(HostTime(millis(time + newcomer.walls))),
-        };
+        let Newcomer(dates, walls, since) = self.newcomers.get_mut(who)?;
+        let (since, time) = (*since.get_or_insert(now), rules.time(now));
+        let wall = Wall::Shows(HostTime(millis(time + *walls)));
+        let read = reads(Some(millis(time + *dates)), wall);
         let shows = self.table?;
-        if rules.is_over(shows, setup.lease, setup.is_given_back, read) {
+        if rules.is_over((shows, setup.lease, setup.is_given_back), read) {
             self.table = None;
             return Some(());
         }

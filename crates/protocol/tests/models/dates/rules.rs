@@ -5,6 +5,8 @@ use std::time::Duration;
 use fairlock_protocol::moment::{HostTime, Moment, ServerTime};
 use fairlock_protocol::stamps::{self, LastDate, Reading, Stamps, Wall};
 
+use crate::blank::{both, parts, reads, shows};
+
 /// The rules of dates with one of them changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
@@ -25,6 +27,12 @@ pub(crate) enum Mutant {
     FromTheArrival,
     /// An owner believes by stamps that the answer shows to be early.
     TrustsItsClocks,
+    /// It does so once it has its place.
+    RenewsByItsClocks,
+    /// A `Date` of whole seconds excuses stamps that are early by one.
+    ExcusesASecond,
+    /// Of two `Date`s the older one tells a part of a second as it is carried on into stamps.
+    HearsByASlowClock,
     /// A `Date` is carried on as a clock counts that is never slow.
     CarriesPlainly,
     /// A hold counts from when its stamps were taken.
@@ -90,6 +98,8 @@ pub(crate) struct Rules {
     pub(crate) tick: i64,
     /// Of the owner and of the callers.
     pub(crate) wrong: [Wrong; 3],
+    /// By how many milliseconds the right `Date`s are off that the owner is told.
+    pub(crate) told: &'static [i64],
     /// By how many milliseconds wrong clocks may be wrong.
     pub(crate) offsets: &'static [i64],
     pub(crate) server: Server,
@@ -100,7 +110,7 @@ pub(crate) struct Rules {
 }
 
 /// Right clocks are off by less than two seconds, and a `Date` has whole seconds. What lies between makes no difference.
-const DATES_OFF: [i64; 2] = [-2_999, 1_999];
+pub(crate) const DATES_OFF: &[i64] = &[-2_999, 1_999];
 const WALLS_OFF: [i64; 2] = [-1_999, 1_999];
 /// By how much a `Date` may be late that was carried on for four minutes.
 const CARRIED_ON: Duration = Duration::from_secs(10);
@@ -142,9 +152,9 @@ impl Rules {
         }
     }
 
-    /// What an answer may tell of this true time. An owner that is told a late time is in less danger.
+    /// What an answer may tell of this true time.
     pub(crate) fn dates(&self, who: usize, time: i64) -> Vec<ServerTime> {
-        let right = &DATES_OFF[..if who == 0 { 1 } else { 2 }];
+        let right = if who == 0 { self.told } else { DATES_OFF };
         let wrong = self.wrong[who].dates.then_some(self.offsets);
         let offs = right.iter().chain(wrong.into_iter().flatten());
         offs.map(|off| ServerTime(millis(time + self.ahead() + off)))
@@ -164,27 +174,17 @@ impl Rules {
 
     /// What a caller may read together.
     pub(crate) fn readings(&self, who: usize, time: i64) -> Vec<Reading> {
-        let walls = self.walls(who, time);
-        let dates: Vec<_> = match self.server {
-            Server::TheWall => vec![None],
-            _ => self.dates(who, time).into_iter().map(Some).collect(),
-        };
-        let both = |date: Option<ServerTime>| {
-            walls.iter().map(move |wall| Reading {
-                date: date.or(match wall {
-                    Wall::Shows(time) => Some(ServerTime(time.0)),
-                    Wall::IsNoWitness => None,
-                }),
-                wall: *wall,
-            })
-        };
-        let silent = walls.iter().filter(|_| self.is_silent_at_times);
-        let silent = silent.map(|wall| Reading {
-            date: None,
-            wall: *wall,
-        });
-        let told = dates.into_iter().flat_map(both);
-        told.chain(silent).collect()
+        let mut read = Vec::new();
+        for wall in self.walls(who, time) {
+            let told = |date: ServerTime| reads(Some(date.0), wall);
+            match self.server {
+                Server::TheWall => read.push(reads(shows(wall), wall)),
+                _ => read.extend(self.dates(who, time).into_iter().map(told)),
+            }
+            let is_silent = self.is_silent_at_times;
+            read.extend(is_silent.then_some(reads(None, wall)));
+        }
+        read
     }
 
     /// Whether all clocks of one kind are right: only then is a time by them worth anything.
@@ -195,25 +195,19 @@ impl Rules {
 
     /// Whether a part that is known to be right is later than the time, by more than right clocks are.
     pub(crate) fn are_to_come(&self, stamps: Stamps, time: i64) -> bool {
-        let is_later = |part: Option<Duration>, latest: i64| part > Some(millis(time + latest));
-        let right = self.are_right();
-        right.dates && is_later(stamps.server.map(|it| it.0), self.ahead() + DATES_OFF[1])
-            || right.walls && is_later(stamps.host.map(|it| it.0), WALLS_OFF[1])
+        let (right, [server, host]) = (self.are_right(), parts(stamps));
+        let is_later = |part, latest: i64| part > Some(millis(time + latest));
+        right.dates && is_later(server, self.ahead() + DATES_OFF[1])
+            || right.walls && is_later(host, WALLS_OFF[1])
     }
 
     /// Until when, in true time, a process may rely on a lease that was told its end by both clocks and reads right ones.
     pub(crate) fn relied_on(&self, stamps: Stamps, span: Duration) -> i64 {
-        let right = self.are_right();
-        let end = |part: Option<Duration>, earliest: i64| {
-            part.map(|part| i64::try_from((part + span).as_millis()).unwrap_or(0) - earliest)
-        };
-        let by_dates = end(stamps.server.map(|it| it.0), self.ahead() + DATES_OFF[0]);
-        let by_walls = end(stamps.host.map(|it| it.0), WALLS_OFF[0]);
-        let ends = [
-            by_dates.filter(|_| right.dates),
-            by_walls.filter(|_| right.walls),
-        ];
-        ends.into_iter().flatten().min().unwrap_or(0)
+        let (right, [server, host]) = (self.are_right(), parts(stamps));
+        let end = |part: Option<Duration>, earliest| Some(self.whole(part? + span) - earliest);
+        let by_dates = end(server, self.ahead() + DATES_OFF[0]).filter(|_| right.dates);
+        let by_walls = end(host, WALLS_OFF[0]).filter(|_| right.walls);
+        by_dates.into_iter().chain(by_walls).min().unwrap_or(0)
     }
 
     /// What a client may have been told at this true time.
@@ -229,38 +223,19 @@ impl Rules {
 
     /// What a client writes at this time. Without a `Date` it knows its own wall clock alone.
     pub(crate) fn own_stamps(&self, last: Option<LastDate>, time: i64, wall: Wall) -> Stamps {
-        let host = match wall {
-            Wall::Shows(time) => Some(time),
-            Wall::IsNoWitness => None,
+        let Some(mut last) = last else {
+            return both(None, shows(wall));
         };
-        let server = None;
-        last.map_or(Stamps { server, host }, |last| {
-            self.stamps(last, time, wall)
-        })
-    }
-
-    fn stamps(&self, last: LastDate, time: i64, wall: Wall) -> Stamps {
-        let now = self.moment(time);
-        let mut last = last;
         if self.broken(Mutant::FromTheArrival) {
             last.sent = last.arrived;
         }
+        let now = self.moment(time);
         let stamps = last.stamps(now, wall);
-        let host = stamps.host.map(|time| ServerTime(time.0));
-        let server = stamps.server.map(|time| HostTime(time.0));
+        let [server, host] = parts(stamps);
         match self.mutant {
-            Some(Mutant::StampsByWallAlone) => Stamps {
-                server: host,
-                ..stamps
-            },
-            Some(Mutant::StampsByDateAlone) => Stamps {
-                host: server,
-                ..stamps
-            },
-            Some(Mutant::CarriesPlainly) => Stamps {
-                server: Some(ServerTime(last.date.0 + now.since(last.sent))),
-                ..stamps
-            },
+            Some(Mutant::StampsByWallAlone) => both(host, host),
+            Some(Mutant::StampsByDateAlone) => both(server, server),
+            Some(Mutant::CarriesPlainly) => both(Some(last.date.0 + now.since(last.sent)), host),
             _ => stamps,
         }
     }
@@ -272,36 +247,23 @@ impl Rules {
             Some(Mutant::DatesByItsClocks) => stood_still(read),
             _ => read,
         };
-        let seen = match read.wall {
-            Wall::Shows(wall) if self.broken(Mutant::RedatesWalls) && is_later(seen, wall, 5) => {
-                Stamps { host: None, ..seen }
-            }
-            _ => seen,
-        };
+        let doubts = self.broken(Mutant::RedatesWalls) && is_later(seen, read.wall, 5);
+        let [server, host] = parts(seen);
+        let seen = both(server, host.filter(|_| !doubts));
         stamps::redated(seen, read)
     }
 
-    /// Whether a caller takes an entry for over.
-    pub(crate) fn is_over(
-        &self,
-        stamps: Stamps,
-        lease: Duration,
-        is_given_back: bool,
-        now: Reading,
-    ) -> bool {
+    /// Whether a caller takes an entry for over, with its stamps, its lease, and whether it was given back.
+    pub(crate) fn is_over(&self, entry: (Stamps, Duration, bool), now: Reading) -> bool {
+        let (stamps, lease, is_given_back) = entry;
         let is_over = |now| match is_given_back || self.broken(Mutant::NoAllowance) {
             true => stamps::is_over_given_back(stamps, lease, now),
             false => stamps::is_over(stamps, lease, now),
         };
-        let by_dates = Reading {
-            wall: Wall::IsNoWitness,
-            ..now
-        };
-        let at = |date: Duration| Reading {
-            date: Some(ServerTime(date)),
-            ..now
-        };
-        let is_later = |by| matches!(now.wall, Wall::Shows(wall) if is_later(stamps, wall, by));
+        let date = now.date.map(|date| date.0);
+        let by_dates = reads(date, Wall::IsNoWitness);
+        let at = |date| reads(Some(date), now.wall);
+        let is_later = |by| is_later(stamps, now.wall, by);
         match self.mutant {
             Some(Mutant::TrustsWalls) if is_later(5) => false,
             Some(Mutant::DoubtsRightWalls) if is_later(0) => is_over(by_dates),
@@ -309,27 +271,24 @@ impl Rules {
             Some(Mutant::GivesUpByDates) if is_given_back => is_over(by_dates),
             Some(Mutant::JudgesByWalls) => is_over(at(Duration::MAX)),
             Some(Mutant::JudgesByEither) => is_over(by_dates) || is_over(at(Duration::MAX)),
-            Some(Mutant::JudgesByCarried) => now
-                .date
-                .is_some_and(|date| is_over(at(date.0 + CARRIED_ON))),
+            Some(Mutant::JudgesByCarried) => {
+                date.is_some_and(|date| is_over(at(date + CARRIED_ON)))
+            }
             _ => is_over(now),
         }
     }
 }
 
 /// Whether a wall clock's stamp is later than the wall clock by more than so many seconds.
-fn is_later(stamps: Stamps, wall: HostTime, by: u64) -> bool {
-    stamps.host > Some(HostTime(wall.0 + Duration::from_secs(by)))
+fn is_later(stamps: Stamps, wall: Wall, by: u64) -> bool {
+    let late = |wall| parts(stamps)[1] > Some(wall + Duration::from_secs(by));
+    shows(wall).is_some_and(late)
 }
 
 /// What a caller would read by its clocks alone, if they stood still for a minute since it was told a `Date`.
 fn stood_still(read: Reading) -> Reading {
     let earlier = |time: Duration| time.saturating_sub(Duration::from_secs(60));
-    Reading {
-        date: read.date.map(|date| ServerTime(earlier(date.0))),
-        wall: match read.wall {
-            Wall::Shows(wall) => Wall::Shows(HostTime(earlier(wall.0))),
-            Wall::IsNoWitness => Wall::IsNoWitness,
-        },
-    }
+    let [date, wall] = parts(read.stamps()).map(|time| time.map(earlier));
+    let wall = wall.map_or(Wall::IsNoWitness, |wall| Wall::Shows(HostTime(wall)));
+    reads(date, wall)
 }

@@ -20,6 +20,8 @@ mod world;
 use std::time::Duration;
 
 use fairlock_protocol::entry::{Entry, ServerTime};
+use fairlock_protocol::moment::HostTime;
+use fairlock_protocol::stamps::{ALLOWANCE, Reading, Wall};
 use fairlock_protocol::ticket::Sequence;
 use fairlock_protocol::{lease, moment};
 
@@ -27,6 +29,7 @@ use owner::Write;
 use rules::{Mutant, Rules};
 use world::{STOPPED, Setup};
 
+use crate::blank;
 use crate::explore::{Report, Search};
 
 const SLOW_OWNER: u8 = 98;
@@ -115,26 +118,23 @@ fn at(seconds: u64) -> moment::Moment {
 
 #[test]
 fn neither_a_refused_renewal_for_a_shorter_lease_nor_a_late_answer_takes_anything_away() {
-    let mut beats = lease::RenewalHistory::taken(at(0), rules::LEASE);
+    let on_time = |seconds| (at(seconds), Duration::ZERO);
+    let mut beats = lease::RenewalHistory::taken(on_time(0), rules::LEASE);
     beats.asks_for(rules::LONG_LEASE);
-    beats.renewed(1, at(10));
+    beats.renewed(1, on_time(10));
     let believed = beats.believed_until(1, rules::LONG_LEASE);
     let before = beats.asks_for(rules::LEASE);
     assert!(beats.believed_until(1, rules::LONG_LEASE) < believed);
     beats.renewal_refused(before);
     assert_eq!(beats.believed_until(1, rules::LONG_LEASE), believed);
-    beats.renewed(1, at(5));
+    beats.renewed(1, on_time(5));
     assert_eq!(beats.established(1), Some(at(10)));
 }
 
 /// A late copy of a request gives a nonce another place, whose lease begins then.
 #[test]
 fn a_place_that_a_nonce_gets_anew_is_watched_anew() {
-    let mark = owner::Mark {
-        beat: 0,
-        lease: rules::LEASE,
-    };
-    let (place, first) = observer::watched(lease::EntryLocation::LockItem, mark, &RIGHT);
+    let (place, first) = watched(rules::LEASE);
     let again = Entry {
         ticket: first.ticket.next().unwrap(),
         ..first.clone()
@@ -146,35 +146,63 @@ fn a_place_that_a_nonce_gets_anew_is_watched_anew() {
     assert!(!watches.is_dead(place, &again, at(1)));
 }
 
-/// A judge subtracts a second from the `Date`s that it sees.
+fn reads(now: Duration) -> Reading {
+    blank::reads(Some(now), Wall::Shows(HostTime(now)))
+}
+
 #[test]
 fn what_was_given_back_is_dead_at_its_end_and_is_never_late() {
-    let told = |date| {
-        Some(ServerTime(
-            Duration::from_millis(date) - Duration::from_secs(1),
-        ))
-    };
-    let mark = owner::Mark {
-        beat: 0,
-        lease: Duration::from_secs(5),
-    };
-    let (place, plain) = observer::watched(lease::EntryLocation::LockItem, mark, &RIGHT);
-    let plain = Entry {
-        renewed_at: Some(ServerTime(Duration::from_secs(100))),
-        ..plain
-    };
+    let (place, plain) = watched_for_five_seconds();
     let kept = Entry {
-        kept_until: Some(ServerTime(Duration::from_millis(105_500))),
+        given_back: true,
         ..plain.clone()
     };
-    let allowance = Duration::from_secs(10);
-    let is_over = |entry, date| lease::is_over(entry, allowance, told(date));
-    assert!(!is_over(&kept, 105_000) && is_over(&kept, 106_000));
-    assert!(!is_over(&plain, 116_000) && is_over(&plain, 116_001));
-    assert!(!lease::is_over(&kept, allowance, None));
+    let moment = Duration::from_millis(1);
+    let ends = Duration::from_secs(105);
+    let is_over = |entry, now| lease::is_over(entry, reads(now));
+    assert!(!is_over(&kept, ends) && is_over(&kept, ends + moment));
+    let ends = ends + ALLOWANCE;
+    assert!(!is_over(&plain, ends) && is_over(&plain, ends + moment));
     let mut watches = lease::LivenessTracker::default();
     watches.poll(at(0), |_| true, [(place, &kept)].into_iter());
     assert_eq!(watches.dead_at(place, &kept), Some(at(5)));
     assert!(!watches.is_late(place, &kept, at(4)) && watches.is_late(place, &plain, at(4)));
     assert!(!watches.is_dead(place, &kept, at(4)) && watches.is_dead(place, &kept, at(5)));
+}
+
+/// Nobody who knows no sessions can tell whether one lives.
+#[test]
+fn an_entry_with_a_session_is_never_dead() {
+    let (place, plain) = watched_for_five_seconds();
+    let bound = Entry {
+        session: Some("of a client".into()),
+        ..plain.clone()
+    };
+    let late = reads(Duration::from_secs(10_000));
+    assert!(lease::is_over(&plain, late) && !lease::is_over(&bound, late));
+    let boot = Some(ServerTime(Duration::from_secs(101)));
+    assert!(lease::ended_before(&plain, boot) && !lease::ended_before(&bound, boot));
+    let early = reads(Duration::from_secs(10));
+    assert!(plain.redated(early).is_some() && bound.redated(early).is_none());
+    let mut watches = lease::LivenessTracker::default();
+    for seconds in [0, 10_000] {
+        watches.poll(at(seconds), |_| true, [(place, &bound)].into_iter());
+    }
+    let now = at(10_000);
+    assert!(!watches.is_dead(place, &bound, now) && !watches.is_late(place, &bound, now));
+    assert_eq!(watches.dead_at(place, &bound), None);
+    assert!(watches.is_empty());
+}
+
+fn watched(lease: Duration) -> (lease::EntryLocation, Entry) {
+    let mark = owner::Mark { beat: 0, lease };
+    observer::watched(lease::EntryLocation::LockItem, mark, &RIGHT)
+}
+
+/// An entry, renewed a hundred seconds after 1970.
+fn watched_for_five_seconds() -> (lease::EntryLocation, Entry) {
+    let (place, plain) = watched(Duration::from_secs(5));
+    let at = Some(Duration::from_secs(100));
+    let stamps = blank::both(at, at);
+    (place, Entry { stamps, ..plain })
 }

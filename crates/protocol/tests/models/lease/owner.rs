@@ -80,10 +80,8 @@ pub(crate) struct Snapshot(pub(crate) Option<Mark>);
 
 impl Owner {
     pub(crate) fn send(&mut self, write: Write, now: u8) {
-        let before = self
-            .beats
-            .as_mut()
-            .map(|beats| beats.asks_for(write.lease()));
+        let beats = self.beats.as_mut();
+        let before = beats.map(|beats| beats.asks_for(write.lease()));
         let flight = Flight {
             write,
             beat: self.next_beat(write),
@@ -100,10 +98,9 @@ impl Owner {
         let again = Flight {
             beat: self.next_beat(flight.write),
             // A renewal that is sent again is another renewal.
-            sent: if takes && !rules.broken(Mutant::LeaseFromTheRetry) {
-                flight.sent
-            } else {
-                now
+            sent: match takes && !rules.broken(Mutant::LeaseFromTheRetry) {
+                true => flight.sent,
+                false => now,
             },
             course: Course::Sent,
             ..flight
@@ -132,17 +129,14 @@ impl Owner {
         let Course::Applied(mark) = flight.course else {
             return self.refused(flight);
         };
-        let from = if rules.broken(Mutant::LeaseFromTheAnswer) {
-            now
-        } else {
-            flight.sent
+        let from = match rules.broken(Mutant::LeaseFromTheAnswer) {
+            true => now,
+            false => flight.sent,
         };
         self.note(flight.write, mark.beat, rules.by_owner(from));
-        if matches!(
-            flight.write,
-            Write::Enter | Write::RenewSlot | Write::StretchSlot
-        ) {
-            self.shown(mark, now, rules);
+        match flight.write {
+            Write::Enter | Write::RenewSlot | Write::StretchSlot => self.shown(mark, now, rules),
+            Write::Join | Write::RenewRow | Write::StretchRow => {}
         }
     }
 
@@ -155,6 +149,7 @@ impl Owner {
     }
 
     fn note(&mut self, write: Write, beat: u8, sent: Moment) {
+        let sent = (sent, Duration::ZERO);
         match (&mut self.beats, write) {
             (Some(beats), write) if !matches!(write, Write::Enter | Write::Join) => {
                 beats.renewed(beat.into(), sent);

@@ -151,7 +151,7 @@ impl Model for Setup {
 
 impl World {
     fn of_the_owner(&self, setup: &Setup, actions: &mut Vec<Action>) {
-        let owner = &self.owner;
+        let (owner, stretches) = (&self.owner, setup.stretches);
         for flight in owner.row.iter().chain(&owner.slot) {
             actions.push(match flight.course {
                 Course::Sent => Action::Apply(flight.write),
@@ -166,15 +166,11 @@ impl World {
             let in_row = self.had_a_slot || self.row.is_some();
             if owner.row.is_none() && owner.held.is_none() && in_row {
                 actions.push(Action::Renew(Write::RenewRow));
-                if setup.stretches {
-                    actions.push(Action::Renew(Write::StretchRow));
-                }
+                actions.extend(stretches.then_some(Action::Renew(Write::StretchRow)));
             }
             if owner.slot.is_none() && owner.held.is_some() {
                 actions.push(Action::Renew(Write::RenewSlot));
-                if setup.stretches {
-                    actions.push(Action::Renew(Write::StretchSlot));
-                }
+                actions.extend(stretches.then_some(Action::Renew(Write::StretchSlot)));
             }
         }
         actions.extend(match owner.snapshot {
@@ -189,10 +185,8 @@ impl World {
         actions.extend(self.shown.iter().flatten().copied().map(Action::Fill));
         // The row's ticket has a slot, so the row may be removed. That matters only if a late copy may put it there again, or if a renewal
         // for another lease is then refused.
-        let is_renewed = self
-            .owner
-            .row
-            .is_some_and(|flight| flight.course == Course::Sent);
+        let row = self.owner.row;
+        let is_renewed = row.is_some_and(|flight| flight.course == Course::Sent);
         let is_told = self.late == Some((Write::Join, 0)) || self.stretched && is_renewed;
         if self.had_a_slot && self.row.is_some() && is_told {
             actions.push(Action::RemoveRow);

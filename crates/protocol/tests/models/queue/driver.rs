@@ -73,11 +73,9 @@ impl World {
             Role::Operator(_) => return client.operated(answer),
             _ => {}
         }
-        client.settled_rows |= if answer.applied {
-            settled_rows(&request)
-        } else {
-            0
-        };
+        if answer.applied {
+            client.settled_rows |= settled_rows(&request);
+        }
         let act = client.told(&setup.rules, request, answer);
         let hand = Hand::of(&request, &answer);
         if let Some(sibling) = setup.sibling(me) {
@@ -161,10 +159,9 @@ impl World {
     /// Asks for the client's first place, or for another one, by what is known of the lock.
     pub(super) fn sets_out(&mut self, me: usize, setup: &Setup, hand: Hand) {
         let client = &mut self.clients[me];
-        let known = hand
-            .item()
-            .map(|item| client.seen(Some(item), &setup.rules));
-        let act = client.place.sets_out(known.unwrap_or(Seen::Unknown));
+        let known = hand.item().map(Some);
+        let known = known.map_or(Seen::Unknown, |item| client.seen(item, &setup.rules));
+        let act = client.place.sets_out(known);
         self.performs(me, setup, act, hand);
     }
 
@@ -373,9 +370,8 @@ impl Client {
             },
             Act::Decide | Act::Clear => Task::Waiting,
             Act::Wait(position) => {
-                let renewal = hand
-                    .poll()
-                    .and_then(|snapshot| self.renewal(position, &snapshot, rules));
+                let renews = |snapshot| self.renewal(position, &snapshot, rules);
+                let renewal = hand.poll().and_then(renews);
                 renewal.map_or(Task::Waiting, Task::Sent)
             }
             act => {
@@ -398,14 +394,11 @@ impl Client {
                 first: first_of(hand.item()),
             },
             Act::EnterOver => {
-                let Item {
-                    last, watermark, ..
-                } = snapshot?.item;
-                let who = who?;
+                let item = snapshot?.item;
                 Request::EnterOver {
-                    who,
-                    last,
-                    watermark,
+                    who: who?,
+                    last: item.last,
+                    watermark: item.watermark,
                 }
             }
             Act::Draw => Request::Draw { size: self.size },

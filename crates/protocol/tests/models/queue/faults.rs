@@ -8,93 +8,74 @@ use super::table::{Entry, Row};
 use super::world::{Action, Setup, World};
 use fairlock_protocol::step::Has;
 
-/// How often each fault may still happen, and how many in all.
+/// Which faults may still happen, and how many in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Faults {
     pub(crate) all: u8,
-    /// A process is gone for ever. Its request in flight may apply at any later time, or never.
-    pub(crate) crash: u8,
-    /// A caller loses interest. Its last request is answered before it leaves, or never.
-    pub(crate) cancel: u8,
-    /// A process is so late that its entries may be judged dead. It has stopped believing by then.
-    pub(crate) expiry: u8,
-    /// A process is so late with its row that the gap outlives the join timeout.
-    pub(crate) slow: u8,
-    /// A second copy of a request in flight applies at any time. If it applies first, the answer to the first was lost and the retry must
-    /// recognise itself. If it applies last, it is a late duplicate.
-    pub(crate) duplicate: u8,
-    /// A process renews so late that other clients see half of its lease go by. It is neither dead nor passed over.
-    pub(crate) late_renewal: u8,
-    /// An owner renews between its judge's last poll of it and the judgement.
-    pub(crate) renewal_race: u8,
+    /// A bit for each kind.
+    kinds: u8,
 }
 
 impl Faults {
-    pub(crate) const NONE: Faults = Faults {
-        all: 0,
-        crash: 0,
-        cancel: 0,
-        expiry: 0,
-        slow: 0,
-        duplicate: 0,
-        late_renewal: 0,
-        renewal_race: 0,
-    };
+    pub(crate) const NONE: Faults = Faults { all: 0, kinds: 0 };
 
     /// Each fault but a late renewal, at most once, and at most `all` in total.
     pub(crate) const fn any(all: u8) -> Self {
-        Faults {
-            all,
-            crash: 1,
-            cancel: 1,
-            expiry: 1,
-            slow: 1,
-            duplicate: 1,
-            late_renewal: 0,
-            renewal_race: 1,
-        }
+        let kinds = !Fault::LateRenewal.kind();
+        Faults { all, kinds }
     }
 
     /// This fault, once.
-    pub(crate) fn one(fault: Fault) -> Self {
-        let mut faults = Faults {
-            all: 1,
-            ..Faults::NONE
-        };
-        *faults.of(fault) = 1;
-        faults
+    pub(crate) const fn one(fault: Fault) -> Self {
+        let kinds = fault.kind();
+        Faults { all: 1, kinds }
     }
 
-    fn of(&mut self, fault: Fault) -> &mut u8 {
-        match fault {
-            Fault::Crash => &mut self.crash,
-            Fault::Cancel | Fault::Unheard => &mut self.cancel,
-            Fault::Expiry => &mut self.expiry,
-            Fault::Slow => &mut self.slow,
-            Fault::Duplicate => &mut self.duplicate,
-            Fault::LateRenewal => &mut self.late_renewal,
-            Fault::RenewalRace(_) => &mut self.renewal_race,
-        }
+    pub(crate) const fn with(self, fault: Fault) -> Self {
+        let kinds = self.kinds | fault.kind();
+        Faults { kinds, ..self }
     }
 
-    fn spend(&mut self, fault: Fault) {
-        *self.of(fault) -= 1;
-        self.all -= 1;
+    pub(crate) const fn without(self, fault: Fault) -> Self {
+        let kinds = self.kinds & !fault.kind();
+        Faults { kinds, ..self }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fault {
+    /// A process is gone for ever. Its request in flight may apply at any later time, or never.
     Crash,
+    /// A caller loses interest. Its last request is answered before it leaves.
     Cancel,
     /// As `Cancel`, and the caller never hears the answer to its last request.
     Unheard,
+    /// A process is so late that its entries may be judged dead. It has stopped believing by then.
     Expiry,
+    /// A process is so late with its row that the gap outlives the join timeout.
     Slow,
+    /// A second copy of a request in flight applies at any time. If it applies first, the answer to the first was lost and the retry must
+    /// recognise itself. If it applies last, it is a late duplicate.
     Duplicate,
+    /// A process renews so late that other clients see half of its lease go by. It is neither dead nor passed over.
     LateRenewal,
-    /// The process judges the entry at this place.
+    /// An owner renews between its judge's last poll of it and the judgement. The process judges the entry at this place.
     RenewalRace(Place),
+}
+
+impl Fault {
+    /// A caller that is not heard has lost interest, too.
+    const fn kind(self) -> u8 {
+        match self {
+            Fault::Crash => 1,
+            Fault::Cancel | Fault::Unheard => 2,
+            Fault::Expiry => 4,
+            Fault::Slow => 8,
+            Fault::Duplicate => 16,
+            Fault::LateRenewal => 32,
+            Fault::RenewalRace(_) => 64,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -128,7 +109,6 @@ impl World {
     }
 
     fn may(&self, (me, role): (usize, Role), client: &Client, fault: Fault, rules: &Rules) -> bool {
-        let mut faults = self.faults;
         let possible = match fault {
             Fault::Crash => true,
             Fault::Cancel | Fault::Unheard if !client.can_go(role) => false,
@@ -142,11 +122,12 @@ impl World {
                 .at(place, rules)
                 .is_some_and(|entry| !self.is_dead(entry) && entry.nonce.process() != me),
         };
-        *faults.of(fault) > 0 && !client.is_gone() && possible
+        self.faults.kinds & fault.kind() > 0 && !client.is_gone() && possible
     }
 
     pub(crate) fn suffer(&mut self, me: usize, fault: Fault, setup: &Setup) {
-        self.faults.spend(fault);
+        self.faults = self.faults.without(fault);
+        self.faults.all -= 1;
         let client = self.clients[me];
         match fault {
             Fault::Crash => {
@@ -204,26 +185,15 @@ impl World {
 
     /// Puts the judge's request on its way, and then changes the beat that the request names.
     fn renew_in_the_nick_of_time(&mut self, judge: usize, place: Place, rules: &Rules) {
-        let judged = self.at(place, rules);
-        let evicts = |has| {
-            self.table
-                .item
-                .and_then(|item| Request::evict(&item, has, rules))
-        };
+        let (judged, item) = (self.at(place, rules), self.table.item);
+        let evicts = |has| Request::evict(&item?, has, rules);
         let request = match place {
             Place::Holder => evicts(Has::Holder),
             Place::Sharer(index) => evicts(Has::Sharer(index.into())),
             Place::Successor(index) => {
-                let index = index.into();
-                self.table
-                    .item
-                    .and_then(|item| Request::evict_successor(&item, index, rules))
+                item.and_then(|item| Request::evict_successor(&item, index.into(), rules))
             }
-            Place::Row(ticket) => judged.map(|Entry { nonce, beat, .. }| Request::VoidDead {
-                ticket,
-                nonce,
-                beat,
-            }),
+            Place::Row(_) => judged.map(Request::void_dead),
         };
         self.clients[judge].send(request);
         judged

@@ -126,16 +126,10 @@ const FOUR: &[Role] = &[Waiter, Waiter, Drawer, Drawer];
 const ANY: Faults = Faults::any(1);
 
 /// Any two of the faults, each once, except that no request comes twice.
-const WITHOUT_DUPLICATES: Faults = Faults {
-    duplicate: 0,
-    ..Faults::any(2)
-};
+const WITHOUT_DUPLICATES: Faults = Faults::any(2).without(Fault::Duplicate);
 
 /// A late renewal, and any of the other faults.
-const LATE_RENEWAL: Faults = Faults {
-    late_renewal: 1,
-    ..Faults::any(2)
-};
+const LATE_RENEWAL: Faults = Faults::any(2).with(Fault::LateRenewal);
 
 #[test]
 fn clients_take_turns_over_one_slot_and_several() {

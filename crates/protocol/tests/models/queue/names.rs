@@ -59,21 +59,12 @@ impl World {
     }
 
     fn each_nonce(&mut self, each: &mut impl FnMut(&mut Nonce)) {
-        self.table
-            .item
-            .iter_mut()
-            .for_each(|item| item.each_nonce(each));
-        self.table
-            .rows
-            .iter_mut()
-            .flatten()
-            .for_each(|row| row.each_nonce(each));
-        self.clients
-            .iter_mut()
-            .for_each(|client| client.each_nonce(each));
-        self.late
-            .iter_mut()
-            .for_each(|request| request.each_nonce(each));
+        let (items, rows) = (self.table.item.iter_mut(), self.table.rows.iter_mut());
+        items.for_each(|item| item.each_nonce(each));
+        rows.flatten().for_each(|row| row.each_nonce(each));
+        let (clients, late) = (self.clients.iter_mut(), self.late.iter_mut());
+        clients.for_each(|client| client.each_nonce(each));
+        late.for_each(|request| request.each_nonce(each));
     }
 }
 

@@ -28,53 +28,41 @@ pub(crate) const ONCE: &str = "nobody has two places";
 pub(crate) const DONE: &str = "all done";
 
 pub(crate) fn all() -> Vec<Property<Setup>> {
+    let always = Property::<Setup>::always;
     vec![
-        Property::<Setup>::always(EXCLUSION, excludes),
-        Property::<Setup>::always(HOLDER, |setup, world| {
-            who_believes_holds(world, &setup.rules)
+        always(EXCLUSION, excludes),
+        always(HOLDER, who_believes_holds),
+        always(STAYS, |_, it| it.broken != Some(Broken::HolderWaitsAgain)),
+        always(NO_MORE, |_, it| it.broken != Some(Broken::MoreThanThereAre)),
+        always(TOKENS, |_, it| it.broken != Some(Broken::TokenWentBack)),
+        always(COUNTERS, |_, it| it.broken != Some(Broken::CounterWentBack)),
+        always(NOT_OVERTAKEN, |_, world| {
+            let mut clients = world.clients.iter();
+            clients.all(|client| !is_passed_over(world, client))
         }),
-        Property::<Setup>::always(STAYS, |_, world| {
-            world.broken != Some(Broken::HolderWaitsAgain)
-        }),
-        Property::<Setup>::always(NO_MORE, |_, world| {
-            world.broken != Some(Broken::MoreThanThereAre)
-        }),
-        Property::<Setup>::always(TOKENS, |_, world| {
-            world.broken != Some(Broken::TokenWentBack)
-        }),
-        Property::<Setup>::always(COUNTERS, |_, world| {
-            world.broken != Some(Broken::CounterWentBack)
-        }),
-        Property::<Setup>::always(NOT_OVERTAKEN, |_, world| {
-            world
-                .clients
-                .iter()
-                .all(|client| !is_passed_over(world, client))
-        }),
-        Property::<Setup>::always(SLOTS, |_, world| {
+        always(SLOTS, |_, world| {
             let mut places = world.table.item.iter().flat_map(Item::places);
             places.all(|entry| !is_left(world, entry))
         }),
-        Property::<Setup>::always(QUEUE_ORDER, |setup, world| {
-            let queue = world.table.item.as_ref();
-            queue.is_none_or(|item| is_in_order(item, &setup.rules))
+        always(QUEUE_ORDER, |setup, world| {
+            let mut queue = world.table.item.iter();
+            queue.all(|item| is_in_order(item, &setup.rules))
         }),
-        Property::<Setup>::always(TAKEN, |setup, world| {
-            let item = world.table.item.as_ref();
-            item.is_none_or(|item| is_counted(item, &setup.rules))
+        always(TAKEN, |setup, world| {
+            let mut item = world.table.item.iter();
+            item.all(|item| is_counted(item, &setup.rules))
         }),
-        Property::<Setup>::always(ROOM, |setup, world| {
+        always(ROOM, |setup, world| {
             let mut clients = world.clients.iter();
             clients.all(|client| !is_refused_a_slot(client, setup.rules.slots))
         }),
-        Property::<Setup>::always(AT_ONCE, |setup, world| {
+        always(AT_ONCE, |setup, world| {
             let item = world.table.item.iter();
             let mut successors = item.flat_map(|item| item.successors(&setup.rules));
             successors.all(|successor| setup.roles[successor.nonce.process()].waits())
         }),
-        Property::<Setup>::always(ONCE, |_, world| {
-            let item = world.table.item.as_ref();
-            item.is_none_or(has_everybody_once)
+        always(ONCE, |_, world| {
+            world.table.item.iter().all(has_everybody_once)
         }),
         Property::<Setup>::sometimes(DONE, |_, world| is_done(world)),
     ]
@@ -92,11 +80,13 @@ fn excludes(setup: &Setup, world: &World) -> bool {
     has.iter().sum::<u8>() <= setup.most_permits() && (!is_whole || has.len() == 1)
 }
 
-fn who_believes_holds(world: &World, rules: &Rules) -> bool {
+fn who_believes_holds(setup: &Setup, world: &World) -> bool {
     let mut believers = world.clients.iter().filter(|client| client.believes());
     believers.all(|client| {
         let item = world.table.item;
-        let hold = client.nonce.and_then(|nonce| item?.hold(nonce, rules));
+        let hold = client
+            .nonce
+            .and_then(|nonce| item?.hold(nonce, &setup.rules));
         hold.is_some_and(|at| Some(at.ticket) == client.ticket)
     })
 }

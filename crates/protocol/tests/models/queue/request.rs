@@ -174,19 +174,15 @@ impl Request {
                 first: first.get() as u8,
                 ticket: last.get() as u8,
             }),
-            Unsettled::Dead(ticket) => {
-                let Entry {
-                    nonce,
-                    ticket,
-                    beat,
-                    ..
-                } = snapshot.entry(ticket.get() as u8)?;
-                Some(Request::VoidDead {
-                    ticket,
-                    nonce,
-                    beat,
-                })
-            }
+            Unsettled::Dead(ticket) => snapshot.entry(ticket.get() as u8).map(Request::void_dead),
+        }
+    }
+
+    pub(crate) fn void_dead(dead: Entry) -> Self {
+        Request::VoidDead {
+            ticket: dead.ticket,
+            nonce: dead.nonce,
+            beat: dead.beat,
         }
     }
 

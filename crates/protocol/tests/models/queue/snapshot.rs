@@ -32,11 +32,9 @@ impl Snapshot {
         self.rows[usize::from(self.passed)] = row;
         self.passed += 1;
         self.in_page += u8::from(row.is_some());
-        let full = usize::from(self.in_page) == page;
-        if full {
-            self.in_page = 0;
-        }
-        full || self.is_whole()
+        let is_full = usize::from(self.in_page) == page;
+        self.in_page *= u8::from(!is_full);
+        is_full || self.is_whole()
     }
 
     /// Counts rows behind the watermark as read that the client knows without reading them.
@@ -106,18 +104,13 @@ impl Snapshot {
             Occupant::Alive if rules.broken(mutant) => Occupant::Dead,
             other => other,
         };
-        let holder = self.item.holder(rules).map(&judge);
-        let sharers = self.item.sharers.iter().map(&judge);
-        let successors = self.item.successors(rules).map(&judge);
+        let holds = |entry| live_is_dead(Mutant::LiveHolderEvicted, judge(entry));
+        let waits = |entry| live_is_dead(Mutant::LiveSuccessorEvicted, judge(entry));
         JudgedSnapshot {
-            holder: holder.map(|at| live_is_dead(Mutant::LiveHolderEvicted, at)),
-            sharers: sharers
-                .map(|at| live_is_dead(Mutant::LiveHolderEvicted, at))
-                .collect(),
+            holder: self.item.holder(rules).map(holds),
+            sharers: self.item.sharers.iter().map(holds).collect(),
             admitted: self.item.admitted(rules).0,
-            successors: successors
-                .map(|at| live_is_dead(Mutant::LiveSuccessorEvicted, at))
-                .collect(),
+            successors: self.item.successors(rules).map(waits).collect(),
             rows: self.rows_shown(rules, &judge),
             last: Ticket::new(self.item.last.into()),
             watermark: Ticket::new(self.item.watermark.into()),

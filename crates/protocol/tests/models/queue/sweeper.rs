@@ -27,9 +27,8 @@ impl Client {
         expired: impl Fn(Ticket) -> bool,
     ) {
         let mut digest = snapshot.digest(rules, judge);
-        digest
-            .rows
-            .splice(0..0, settled_rows(&snapshot, table, rules).map(void));
+        let settled = settled_rows(&snapshot, table, rules).map(void);
+        digest.rows.splice(0..0, settled);
         self.task = Task::Waiting;
         if rules.broken(Mutant::SweptUnsettled) {
             digest.watermark = digest.last;

@@ -181,20 +181,15 @@ impl Table {
             let row = &mut self.rows[usize::from(ticket)];
             let after = writes::row_after(*row, (ticket, request), rules, late);
             *row = after.unwrap_or(*row);
-            return Answer {
-                applied: after.is_some(),
-                shown: Shown::Row(*row),
-            };
+            let (applied, shown) = (after.is_some(), Shown::Row(*row));
+            return Answer { applied, shown };
         }
         let after = writes::item_after(self.item, (self.clock, request), rules, late);
         self.item = after.unwrap_or(self.item);
-        self.clock = self
-            .item
-            .map_or(self.clock, |item| self.clock.max(item.last));
-        Answer {
-            applied: after.is_some(),
-            shown: Shown::Item(self.item),
-        }
+        let last = self.item.map(|item| item.last);
+        self.clock = self.clock.max(last.unwrap_or_default());
+        let (applied, shown) = (after.is_some(), Shown::Item(self.item));
+        Answer { applied, shown }
     }
 }
 

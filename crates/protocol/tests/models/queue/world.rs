@@ -214,12 +214,10 @@ impl World {
     }
 
     fn note_what_broke(&mut self, last: &World, rules: &Rules) {
-        if let (Some(before), Some(after)) = (last.table.item, self.table.item)
-            && (after.last < before.last || after.watermark < before.watermark)
-        {
-            self.broken = Some(Broken::CounterWentBack);
-        }
         if let (Some(before), Some(after)) = (last.table.item, self.table.item) {
+            if after.last < before.last || after.watermark < before.watermark {
+                self.broken = Some(Broken::CounterWentBack);
+            }
             let broken = broken_hold(&before, &after, rules);
             self.broken = broken.or(self.broken);
         }
@@ -227,10 +225,9 @@ impl World {
             let granted = after.believes() && !before.place.has_held();
             if let Some(ticket) = after.ticket.filter(|_| granted) {
                 let is_alone = after.has == rules.permits;
-                let before = if is_alone {
-                    self.newest
-                } else {
-                    self.newest_alone
+                let before = match is_alone {
+                    true => self.newest,
+                    false => self.newest_alone,
                 };
                 if ticket + 1 - after.size <= before {
                     self.broken = Some(Broken::TokenWentBack);
@@ -255,17 +252,13 @@ impl World {
 
     /// Forgets rows that no client reads any more, and that no request names: it does not matter whether they are deleted.
     fn forget_litter(&mut self) {
-        let watermark = self
-            .table
-            .item
-            .map_or(self.table.clock, |item| item.watermark);
+        let item = self.table.item;
+        let watermark = item.map_or(self.table.clock, |item| item.watermark);
         for ticket in 1..=watermark {
             let bit = 1 << ticket;
-            let is_there = self.table.row(ticket).is_some()
-                || self
-                    .clients
-                    .iter()
-                    .any(|client| client.settled_rows & bit != 0);
+            let mut clients = self.clients.iter();
+            let is_settled = clients.any(|client| client.settled_rows & bit != 0);
+            let is_there = is_settled || self.table.row(ticket).is_some();
             if is_there && !self.is_in_use(ticket) {
                 self.table.rows[usize::from(ticket)] = None;
                 for client in &mut self.clients {

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use fairlock_protocol::entry::{self, ServerTime};
 use fairlock_protocol::item::{At, Footing, ItemHold, LockItem, RowState, TicketRow};
+use fairlock_protocol::stamps::Stamps;
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::{
-    Clause, Dating, Drawing, Effect, Entrance, EntryClause, LockWrite, NewItem, RowClause,
-    RowWrite, end,
+    Clause, Drawing, Effect, Entrance, EntryClause, LockWrite, NewItem, RowClause, RowWrite, end,
 };
 
 use super::few::Few;
@@ -68,17 +68,13 @@ pub(super) fn row_after(
             return Some(None);
         };
         if rules.broken(Mutant::VoidWithoutBeat) {
-            let beat =
-                |clause: &RowClause| matches!(clause, RowClause::Entry(EntryClause::BeatIs(_)));
-            write.clauses.retain(|clause| !beat(clause));
+            let is_beat = |of: &_| matches!(of, RowClause::Entry(EntryClause::BeatIs(_)));
+            write.clauses.retain(|clause| !is_beat(clause));
         }
         let nothing = ticket_row(ticket, Row::Void(ticket));
         let before = row.map(|row| ticket_row(ticket, row));
-        Some(
-            write
-                .apply(before.as_ref(), &nothing)?
-                .map(|row| model_row(&row)),
-        )
+        let after = write.apply(before.as_ref(), &nothing)?;
+        Some(after.map(|row| model_row(&row)))
     })
 }
 
@@ -99,20 +95,14 @@ fn lock_write(
     let permits = u64::from(rules.permits);
     Some(match *request {
         Request::Enter { who, waits } => {
-            let start = if rules.broken(Mutant::TicketsFromZero) {
-                0
-            } else {
-                clock
-            };
-            let new = NewItem {
-                start: ticket(start),
-                expiry: EXPIRY,
-            };
+            let is_from_zero = rules.broken(Mutant::TicketsFromZero);
+            let start = ticket(if is_from_zero { 0 } else { clock });
+            let expiry = EXPIRY;
             let entrance = Entrance {
                 below: end(who.size.into()),
                 slots: waits.then_some(rules.slots),
                 join_timeout: SPAN,
-                new: Some(new),
+                new: Some(NewItem { start, expiry }),
             };
             LockWrite::enter(permits, newcomer(who, 0, late), entrance)
         }
@@ -120,17 +110,17 @@ fn lock_write(
             who,
             last,
             watermark,
-        } => LockWrite::enter_over(
-            permits,
-            newcomer(who, last + who.size, late),
-            &seen(last, watermark),
-        ),
+        } => {
+            let me = newcomer(who, last + who.size, late);
+            LockWrite::enter_over(permits, me, &seen(last, watermark))
+        }
         Request::Share { who, first } => {
             LockWrite::share(permits, newcomer(who, 0, late), first.into())
         }
         Request::Draw { size } => {
             let how = Drawing {
-                dating: Dating::None,
+                stamps: Stamps::default(),
+                seen: Stamps::default(),
                 join_timeout: SPAN,
                 raises_join_timeout: false,
                 keeps: None,
@@ -205,9 +195,8 @@ fn place_write(item: Item, request: &Request, rules: &Rules) -> Option<LockWrite
 fn successor_write(item: Item, request: &Request, permits: u64) -> Option<LockWrite> {
     let in_slot = |index: u8, nonce: Nonce| {
         let entry = item.slots.get(index.into());
-        entry
-            .filter(|entry| entry.nonce == nonce)
-            .map_or_else(nobody, protocol_entry)
+        let own = entry.filter(|entry| entry.nonce == nonce);
+        own.map_or_else(nobody, protocol_entry)
     };
     let at = |index: u8| At::Slot(index.into());
     Some(match *request {
@@ -240,7 +229,7 @@ fn successor_write(item: Item, request: &Request, permits: u64) -> Option<LockWr
         Request::RenewSuccessor { index, nonce } => {
             let own = in_slot(index, nonce);
             let place = (own.nonce, footing(at(index), &own));
-            LockWrite::renew(permits, place, (own.beat + 1, SPAN), Dating::None)
+            LockWrite::renew(permits, place, (own.beat + 1, SPAN), Stamps::default())
         }
         _ => return None,
     })
@@ -256,90 +245,90 @@ fn footing(at: At, entry: &entry::Entry) -> Footing {
 
 /// Returns the write without the clause, or the effect, that a planted change is about.
 fn planted(mut write: LockWrite, rules: &Rules) -> LockWrite {
-    let is_beat = |clause: &Clause| matches!(clause, Clause::Entry(_, EntryClause::BeatIs(_)));
-    let verb = write.verb;
-    let is_left_out = |clause: &Clause| match rules.mutant {
-        Some(Mutant::EnterOverUnsettled) => verb == "enter" && *clause == Clause::NoOpenTicket,
-        Some(Mutant::EnterTwice) => verb == "enter" && matches!(clause, Clause::NoPlaceOf(_)),
-        Some(Mutant::EnterWithoutFree) => verb == "enter" && *clause == Clause::Free,
-        Some(Mutant::EnterWithoutSlots) => {
-            verb == "enter" && matches!(clause, Clause::SlotsAtMost(_))
-        }
-        Some(Mutant::EnterOverWithoutLast) => {
-            verb == "enter over the settled" && matches!(clause, Clause::LastIs(_))
-        }
-        Some(Mutant::ShareOverUnsettled) => verb == "share" && *clause == Clause::NoOpenTicket,
-        Some(Mutant::ShareBesideAnybody) => matches!(clause, Clause::Beside { .. }),
-        Some(Mutant::FillWithoutWatermark) => {
-            verb == "fill" && matches!(clause, Clause::WatermarkIs(_))
-        }
-        Some(Mutant::FillWithoutLeft) => {
-            verb == "fill" && matches!(clause, Clause::DeparturesAre(_))
-        }
-        Some(Mutant::EvictWithoutBeat) => verb == "evict" && is_beat(clause),
-        Some(Mutant::EvictSuccessorWithoutBeat) => verb == "evict a successor" && is_beat(clause),
-        Some(Mutant::AdmitWhoeverIsThere) => verb == "admit" && matches!(clause, Clause::Entry(..)),
-        Some(Mutant::DowngradeWithoutShare) => {
-            verb == "downgrade" && matches!(clause, Clause::Entry(_, EntryClause::PermitsAre(_)))
-        }
-        Some(Mutant::ResizeTwice) => matches!(clause, Clause::ResizesAre(..)),
-        Some(Mutant::ResizeUnderAnybody) => {
-            verb == "change the permits" && matches!(clause, Clause::Entry(..))
-        }
-        Some(Mutant::ResizeOverWhoHolds) => matches!(clause, Clause::FirstWaits { .. }),
-        _ => false,
+    use Mutant as By;
+    let (Some(mutant), verb) = (rules.mutant, write.verb) else {
+        return write;
     };
-    write.clauses.retain(|clause| !is_left_out(clause));
-    match rules.mutant {
-        Some(Mutant::EnterOneAtATime) if verb == "enter" => {
-            write.clauses.push(Clause::SlotsAtMost(1))
+    write
+        .clauses
+        .retain(|clause| !is_left_out(mutant, verb, clause));
+    if mutant == By::EnterOneAtATime && verb == "enter" {
+        write.clauses.push(Clause::SlotsAtMost(1));
+    }
+    for clause in &mut write.clauses {
+        match (mutant, clause) {
+            (By::ShareWithoutRoom, Clause::Beside { share, .. }) => *share = 0,
+            (By::ShareBesideTheWhole, Clause::Beside { first, .. }) => {
+                *first = rules.permits.into()
+            }
+            _ => {}
         }
-        Some(Mutant::ShareWithoutRoom) => write.clauses.iter_mut().for_each(|clause| {
-            if let Clause::Beside { share, .. } = clause {
-                *share = 0;
-            }
-        }),
-        Some(Mutant::ShareBesideTheWhole) => write.clauses.iter_mut().for_each(|clause| {
-            if let Clause::Beside { first, .. } = clause {
-                *first = rules.permits.into();
-            }
-        }),
-        Some(Mutant::ResizeLeavesTheFirst) if verb == "change the permits" => {
-            let admits = |effect: &Effect| matches!(effect, Effect::Admit(..));
-            if write.effects.iter().any(admits) {
-                write.effects.retain(|effect| !admits(effect));
-                write.effects.iter_mut().for_each(|effect| {
-                    if let Effect::TakeAway(taken) = effect {
-                        // Of a holder with one permit.
-                        *taken -= 1;
-                    }
-                });
-            }
+    }
+    let admits = |effect: &Effect| matches!(effect, Effect::Admit(..));
+    let leaves_the_first = mutant == By::ResizeLeavesTheFirst
+        && verb == "change the permits"
+        && write.effects.iter().any(admits);
+    write.effects.retain(|effect| {
+        let counts = mutant == By::LeaveWithoutLeft && *effect == Effect::CountDeparture;
+        !(counts || leaves_the_first && admits(effect))
+    });
+    for effect in &mut write.effects {
+        match effect {
+            // Of a holder with one permit.
+            Effect::TakeAway(taken) if leaves_the_first => *taken -= 1,
+            Effect::Draw(tickets) if mutant == By::DrawsOne => *tickets = 1,
+            _ => {}
         }
-        Some(Mutant::LeaveWithoutLeft) => write
-            .effects
-            .retain(|effect| *effect != Effect::CountDeparture),
-        Some(Mutant::DrawsOne) => write.effects.iter_mut().for_each(|effect| {
-            if let Effect::Draw(tickets) = effect {
-                *tickets = 1;
-            }
-        }),
-        _ => {}
     }
     write
 }
 
+/// Whether a planted change is about this clause.
+fn is_left_out(mutant: Mutant, verb: &str, clause: &Clause) -> bool {
+    use EntryClause::{BeatIs, PermitsAre};
+    use Mutant as By;
+    matches!(
+        (mutant, verb, clause),
+        (By::EnterOverUnsettled, "enter", Clause::NoOpenTicket)
+            | (By::EnterTwice, "enter", Clause::NoPlaceOf(_))
+            | (By::EnterWithoutFree, "enter", Clause::Free)
+            | (By::EnterWithoutSlots, "enter", Clause::SlotsAtMost(_))
+            | (
+                By::EnterOverWithoutLast,
+                "enter over the settled",
+                Clause::LastIs(_)
+            )
+            | (By::ShareOverUnsettled, "share", Clause::NoOpenTicket)
+            | (By::ShareBesideAnybody, _, Clause::Beside { .. })
+            | (By::FillWithoutWatermark, "fill", Clause::WatermarkIs(_))
+            | (By::FillWithoutLeft, "fill", Clause::DeparturesAre(_))
+            | (By::EvictWithoutBeat, "evict", Clause::Entry(_, BeatIs(_)))
+            | (
+                By::EvictSuccessorWithoutBeat,
+                "evict a successor",
+                Clause::Entry(_, BeatIs(_))
+            )
+            | (By::AdmitWhoeverIsThere, "admit", Clause::Entry(..))
+            | (
+                By::DowngradeWithoutShare,
+                "downgrade",
+                Clause::Entry(_, PermitsAre(_))
+            )
+            | (By::ResizeTwice, _, Clause::ResizesAre(..))
+            | (
+                By::ResizeUnderAnybody,
+                "change the permits",
+                Clause::Entry(..)
+            )
+            | (By::ResizeOverWhoHolds, _, Clause::FirstWaits { .. })
+    )
+}
+
 /// Returns `None` if the request takes no condition.
 fn row_write(row: Option<Row>, request: &Request, late: bool) -> Option<RowWrite> {
-    let waiting = match row {
-        Some(Row::Waiting(entry)) => Some(entry),
-        _ => None,
-    };
-    let of = |nonce: Nonce| {
-        waiting
-            .filter(|entry| entry.nonce == nonce)
-            .map(protocol_entry)
-            .unwrap_or_else(nobody)
+    let of = |nonce: Nonce| match row {
+        Some(Row::Waiting(entry)) if entry.nonce == nonce => protocol_entry(entry),
+        _ => nobody(),
     };
     Some(match *request {
         Request::Join { who, ticket } => RowWrite::join(newcomer(who, ticket, late), EXPIRY),
@@ -350,12 +339,10 @@ fn row_write(row: Option<Row>, request: &Request, late: bool) -> Option<RowWrite
         Request::VoidMine { nonce, size, .. } => {
             RowWrite::void_own(protocol_nonce(nonce), size.into(), EXPIRY)
         }
-        Request::RenewRow { nonce, .. } => RowWrite::renew(
-            protocol_nonce(nonce),
-            (of(nonce).beat + 1, SPAN),
-            Dating::None,
-            EXPIRY,
-        ),
+        Request::RenewRow { nonce, .. } => {
+            let beat = (of(nonce).beat + 1, SPAN);
+            RowWrite::renew(protocol_nonce(nonce), beat, Stamps::default(), EXPIRY)
+        }
         _ => return None,
     })
 }
