@@ -11,6 +11,7 @@ use crate::undated;
 use fairlock_protocol::doorway::Seen;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
+use fairlock_protocol::judge::Judge;
 use fairlock_protocol::place::{Act, Place};
 use fairlock_protocol::stamps::Reading;
 use fairlock_protocol::step::{self, ClearingStep, Known, Removal};
@@ -99,12 +100,12 @@ impl<'a> Reclaim<'a> {
         if !self.requests.has_time_left(self.policy) {
             return ClearingStep::Taken;
         }
-        let (snapshot, reading, store) = (&self.snapshot, self.reading, &self.requests.store);
-        let digest = snapshot.digest(|_, entry| snapshot::by_both_clocks(store, entry, reading));
-        let is_over = snapshot::gaps_are_over(store, &snapshot.item, reading);
-        let is_left = snapshot.item.has_left(self.permits);
-        let expired = |_| is_over.then_some(snapshot.item.last);
-        let refusal = step::next_refusal(&digest, is_left, expired);
+        // It has watched nothing.
+        let (judge, now) = (Judge::default(), self.requests.store.judges(self.reading));
+        let item = &self.snapshot.item;
+        let view = judge.view(&self.snapshot, &now);
+        let expired = |gap| judge.expired(item, &now, gap);
+        let refusal = step::next_refusal(&view, item.has_left(self.permits), expired);
         if !self.budget.allows(&refusal) {
             // Dead participants that are left do not matter if there is room for the claim.
             return match self.snapshot.item.has_room_for(self.permits) {

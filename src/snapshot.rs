@@ -1,16 +1,12 @@
-//! Reads snapshots of a lock, and judges what they show by two clocks.
+//! Reads snapshots of a lock.
 
 use crate::name::LockName;
 use crate::queue::{self, Cursor, Page};
 use crate::requests::{Requests, RetryPolicy};
-use crate::store::{Store, Timed};
-use fairlock_protocol::entry::Entry;
+use crate::store::Timed;
 use fairlock_protocol::failure::Failure;
-use fairlock_protocol::item::LockItem;
-use fairlock_protocol::lease;
 use fairlock_protocol::snapshot;
-use fairlock_protocol::stamps::{self, Reading};
-use fairlock_protocol::step::Occupant;
+use fairlock_protocol::stamps::Reading;
 
 /// Rows read at a time, besides the lock item and as many rows as there are slots. Most of these rows are settled.
 const SPARE_ROWS: usize = 16;
@@ -64,20 +60,4 @@ pub(crate) async fn read_on(
         reading: reading.and_then(answer.reading),
         ..answer.map(|page| snapshot.with(page.rows, page.next))
     }))
-}
-
-/// Judges by both clocks, for a client that has not watched the entry.
-pub(crate) fn by_both_clocks(store: &Store, entry: &Entry, reading: Reading) -> Occupant {
-    let is_dead = lease::is_over(entry, reading) || lease::ended_before(entry, store.boot_began());
-    match is_dead {
-        true => Occupant::Dead,
-        false => Occupant::Alive,
-    }
-}
-
-/// Whether the newest ticket was drawn so long ago, by both clocks, or by a process of an earlier boot, that no row of it can be under way.
-pub(crate) fn gaps_are_over(store: &Store, item: &LockItem, reading: Reading) -> bool {
-    let join_timeout = item.join_timeout(store.config().join_timeout);
-    stamps::is_over(item.drawn, join_timeout, reading)
-        || lease::is_before(item.drawn.server, store.boot_began())
 }

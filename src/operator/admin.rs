@@ -9,8 +9,9 @@ use crate::client_state::ClientInner;
 use crate::error::{Closed, Error};
 use crate::lock::FairLock;
 use crate::operator::table::{self, CreateTableFluentBuilder, TableReport};
-use crate::sweeper::{SweepMemory, SweepReport, Sweeper, TableSweepReport, ToRemove};
+use crate::sweeper::{SweepReport, Sweeper, TableSweepReport, ToRemove};
 use fairlock_protocol::failure::Failure;
+use fairlock_protocol::judge::Judge;
 
 impl LockClient {
     /// Creates the table with this client's key names, on demand. Waits until the table is active, and switches DynamoDB's own deletion (TTL)
@@ -264,8 +265,8 @@ impl FairLock {
     /// # fn main() {}
     /// ```
     pub async fn sweep(&self) -> Result<SweepReport, Error> {
-        let mut memory = SweepMemory::default();
-        let swept = (self.inner).sweep(&self.name, &mut memory, ToRemove::OutOfUse);
+        let mut judge = Judge::default();
+        let swept = (self.inner).sweep(&self.name, &mut judge, ToRemove::OutOfUse);
         self.inner.for_caller(swept).await
     }
 }

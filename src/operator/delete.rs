@@ -8,8 +8,9 @@ use crate::error::Error;
 use crate::name::LockName;
 use crate::operator::state_reader;
 use crate::state::LockState;
-use crate::sweeper::{SweepMemory, ToRemove};
+use crate::sweeper::ToRemove;
 use fairlock_protocol::failure::Failure;
+use fairlock_protocol::judge::Judge;
 
 /// What became of a lock that was to be [deleted](LockClient::delete_lock).
 ///
@@ -94,8 +95,8 @@ impl ClientInner {
         let policy = self.policy_of_few(self.closed.clone());
         let was_there = self.requests.retry(&policy, || self.store.read_lock(name));
         let was_there = was_there.await?.value.is_some();
-        let mut memory = SweepMemory::default();
-        let swept = self.sweep(name, &mut memory, ToRemove::EveryIdle);
+        let mut judge = Judge::default();
+        let swept = self.sweep(name, &mut judge, ToRemove::EveryIdle);
         if swept.await?.locks > 0 {
             return Ok(DeleteOutcome::Deleted);
         }

@@ -31,6 +31,7 @@ use crate::name::LockName;
 use crate::runtime::background::Apart;
 use fairlock_protocol::entry::{Entry, ServerTime};
 use fairlock_protocol::failure::{Failure, Kind};
+use fairlock_protocol::judge;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::stamps::{self, Reading, Stamps};
 use fairlock_protocol::ticket::Ticket;
@@ -208,6 +209,16 @@ impl Store {
 
     pub(crate) fn now(&self) -> Moment {
         self.config.clock.now()
+    }
+
+    /// What a judge goes by now, with what the answer told that it judges.
+    pub(crate) fn judges(&self, reading: Reading) -> judge::Now {
+        judge::Now {
+            moment: self.now(),
+            reading,
+            boot: self.boot_began(),
+            join_timeout: self.config.join_timeout,
+        }
     }
 
     /// Whether an entry written now could be judged by both clocks.

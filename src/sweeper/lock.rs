@@ -11,12 +11,10 @@ use crate::requests::{Requests, RetryPolicy};
 use crate::snapshot::{self, Snapshot};
 use crate::store::Timed;
 use crate::undated;
-use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
-use fairlock_protocol::gaps::Gaps;
 use fairlock_protocol::item::{LockItem, TicketRow};
-use fairlock_protocol::lease::{EntryLocation, LivenessTracker};
-use fairlock_protocol::moment::Moment;
+use fairlock_protocol::judge::Judge;
+use fairlock_protocol::lease::EntryLocation;
 use fairlock_protocol::stamps::{self, Reading};
 use fairlock_protocol::step::{Known, Occupant, Removal};
 use fairlock_protocol::sweep::{SweepStep, next_sweep};
@@ -48,27 +46,6 @@ pub(crate) enum ToRemove {
     EveryIdle,
 }
 
-/// Since when a sweeper that sweeps again and again has seen each participant and each gap unchanged.
-#[derive(Debug, Default)]
-pub(crate) struct SweepMemory {
-    watches: LivenessTracker,
-    gaps: Gaps,
-}
-
-impl SweepMemory {
-    /// Whether there is anything to be remembered until the next pass.
-    pub(crate) fn watches_anything(&self) -> bool {
-        !self.watches.is_empty() || !self.gaps.is_empty()
-    }
-
-    fn poll(&mut self, snapshot: &Snapshot, arrived: Moment) {
-        self.watches
-            .poll(arrived, |place| snapshot.covers(place), snapshot.entries());
-        let shown = snapshot.gaps(snapshot.item.last);
-        self.gaps.poll(arrived, snapshot.known.end(), shown);
-    }
-}
-
 /// A pass over a single lock.
 struct Sweep<'a> {
     requests: &'a Requests,
@@ -77,7 +54,8 @@ struct Sweep<'a> {
     /// The lock's name, with as many permits as its item shows.
     name: LockName,
     policy: RetryPolicy,
-    memory: &'a mut SweepMemory,
+    /// What earlier passes have seen, too, where a sweeper sweeps again and again.
+    judge: &'a mut Judge,
     to_remove: ToRemove,
     /// How many removals in a row found that another client was first.
     refused: usize,
@@ -89,7 +67,7 @@ impl ClientInner {
     pub(crate) async fn sweep(
         self: &Arc<Self>,
         name: &LockName,
-        memory: &mut SweepMemory,
+        judge: &mut Judge,
         to_remove: ToRemove,
     ) -> Result<SweepReport, Failure> {
         let mut sweep = Sweep {
@@ -97,7 +75,7 @@ impl ClientInner {
             reading: Reading::UNTOLD,
             name: name.as_found(),
             policy: self.policy_of_few(self.closed.clone()),
-            memory,
+            judge,
             to_remove,
             refused: 0,
             swept: SweepReport::default(),
@@ -197,27 +175,9 @@ impl Sweep<'_> {
 
     /// The next step by a snapshot, as `fairlock_protocol::sweep` decides it.
     fn decide(&self, snapshot: &Snapshot) -> SweepStep {
-        let join_timeout = snapshot
-            .item
-            .join_timeout(self.requests.store.config().join_timeout);
-        let now = self.requests.store.now();
-        let over = snapshot::gaps_are_over(&self.requests.store, &snapshot.item, self.reading);
-        let expired = |gap| match over {
-            true => Some(snapshot.item.last),
-            false => self.memory.gaps.expired_to(gap, join_timeout, now),
-        };
-        let digest = snapshot.digest(|place, entry| self.judge(place, entry));
-        next_sweep(&digest, expired)
-    }
-
-    /// Judges by the watches of earlier passes, or by two clocks: whichever tells first.
-    fn judge(&self, place: EntryLocation, entry: &Entry) -> Occupant {
-        let now = self.requests.store.now();
-        if self.memory.watches.is_dead(place, entry, now) {
-            Occupant::Dead
-        } else {
-            snapshot::by_both_clocks(&self.requests.store, entry, self.reading)
-        }
+        let now = self.requests.store.judges(self.reading);
+        let view = self.judge.view(snapshot, &now);
+        next_sweep(&view, |gap| self.judge.expired(&snapshot.item, &now, gap))
     }
 
     /// Carries out a removal, and counts what it removed. Returns the lock as the answer shows it.
@@ -241,7 +201,8 @@ impl Sweep<'_> {
     }
 
     fn saw(&mut self, answer: Timed<Snapshot>) -> Snapshot {
-        self.memory.poll(&answer.value, answer.arrived);
+        let upto = answer.value.item.last;
+        self.judge.saw(&answer.value, upto, answer.arrived);
         self.reading = answer.reading;
         answer.value
     }
@@ -276,9 +237,11 @@ impl Sweep<'_> {
             return Ok(());
         }
         self.swept.has_more |= page.next.is_some();
+        let now = self.requests.store.judges(self.reading);
         let is_over = |row: &&TicketRow| {
             row.waiting().is_none_or(|entry| {
-                self.judge(EntryLocation::Row(row.ticket), entry) == Occupant::Dead
+                let place = EntryLocation::Row(row.ticket);
+                self.judge.occupant(place, entry, &now) == Occupant::Dead
             })
         };
         let over: Vec<_> = page.rows.iter().filter(is_over).collect();

@@ -4,6 +4,6 @@ mod lock;
 mod report;
 mod table;
 
-pub(crate) use lock::{SweepMemory, ToRemove};
+pub(crate) use lock::ToRemove;
 pub use report::{SweepReport, TableSweepReport};
 pub(crate) use table::Sweeper;

@@ -8,8 +8,9 @@ use crate::config;
 use crate::error::{Error, Invalid};
 use crate::name::LockName;
 use fairlock_protocol::failure::Failure;
+use fairlock_protocol::judge::Judge;
 
-use super::lock::{SweepMemory, ToRemove};
+use super::lock::ToRemove;
 use super::report::TableSweepReport;
 
 /// The shortest time between two sweeps of a whole table.
@@ -23,7 +24,7 @@ pub(crate) struct Sweeper {
     every: Duration,
     is_first: bool,
     /// What is remembered of the locks that left something to watch when they were last swept.
-    memories: HashMap<LockName, SweepMemory>,
+    judges: HashMap<LockName, Judge>,
 }
 
 impl Sweeper {
@@ -34,7 +35,7 @@ impl Sweeper {
             client,
             every: every.min(MAX_EVERY),
             is_first: true,
-            memories: HashMap::new(),
+            judges: HashMap::new(),
         })
     }
 
@@ -59,7 +60,7 @@ impl Sweeper {
         let requests = &self.client.requests;
         let policy = self.client.policy_of_few(self.client.closed.clone());
         let mut swept = TableSweepReport::default();
-        let mut before = std::mem::take(&mut self.memories);
+        let mut before = std::mem::take(&mut self.judges);
         let mut from = None;
         loop {
             let scan = || requests.store.scan_locks(from.clone());
@@ -68,14 +69,14 @@ impl Sweeper {
                 if policy.stop.is_cancelled() {
                     return Ok(swept);
                 }
-                let mut memory = before.remove(&name).unwrap_or_default();
-                let one = self.client.sweep(&name, &mut memory, ToRemove::OutOfUse);
+                let mut judge = before.remove(&name).unwrap_or_default();
+                let one = self.client.sweep(&name, &mut judge, ToRemove::OutOfUse);
                 let one = one.await.inspect_err(
                     |failure| tracing::warn!(lock = %name, %failure, "could not sweep a lock"),
                 );
                 swept.add(one.ok());
-                if memory.watches_anything() {
-                    self.memories.insert(name, memory);
+                if judge.watches_anything() {
+                    self.judges.insert(name, judge);
                 }
             }
             if next.is_none() {

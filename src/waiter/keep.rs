@@ -11,7 +11,7 @@ use crate::store::{Timed, Write};
 use fairlock_protocol::entry::{Entry, ServerTime};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{Footing, ItemPosition, RowState, TicketRow};
-use fairlock_protocol::lease::{self, EntryLocation, RenewalHistory};
+use fairlock_protocol::lease::{self, RenewalHistory};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::PollPosition;
 use fairlock_protocol::step::QueuePosition;
@@ -140,7 +140,7 @@ impl Waiter {
         let kept = self.snapshot.item.holders();
         let ends = kept.filter_map(|entry| {
             let until = entry.kept_until()?;
-            let watched = self.watches.dead_at(EntryLocation::LockItem, entry);
+            let watched = self.judge.dead_at(entry);
             let left = |now: ServerTime| until.0.saturating_sub(now.0).max(SOON);
             let told = self.reading.date.map(|now| self.polled + left(now));
             watched.into_iter().chain(told).min()

@@ -18,14 +18,14 @@ use crate::snapshot::{self, Snapshot};
 use crate::store::{Timed, Write, all_of};
 use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::failure::Failure;
-use fairlock_protocol::gaps::Gaps;
 use fairlock_protocol::item::{ItemPosition, LockItem, RowState, TicketRow};
-use fairlock_protocol::lease::{EntryLocation, LivenessTracker, RenewalHistory};
+use fairlock_protocol::judge::Judge;
+use fairlock_protocol::lease::RenewalHistory;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::PollSchedule;
 use fairlock_protocol::place::Act;
 use fairlock_protocol::stamps::Reading;
-use fairlock_protocol::step::{self, Filling, Known, Occupant, QueuePosition, Step};
+use fairlock_protocol::step::{self, Filling, Known, QueuePosition, Step};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 use fairlock_protocol::write::LockWrite;
 
@@ -39,10 +39,9 @@ pub(crate) struct Waiter {
     pub(crate) beats: RenewalHistory,
     /// The entry that its row showed when it was last written, if the waiter has a row.
     pub(crate) row: Option<Entry>,
-    watches: LivenessTracker,
+    judge: Judge,
     /// What the answer to the snapshot told of the time.
     reading: Reading,
-    gaps: Gaps,
     pub(crate) pace: PollSchedule,
     snapshot: Snapshot,
     /// When the snapshot arrived.
@@ -78,15 +77,15 @@ impl Waiter {
         answer: Timed<LockItem>,
         pace: PollSchedule,
     ) -> Self {
+        let judge = Judge::of(attempt.nonce, ticket);
         let mut waiter = Waiter {
             name,
             attempt,
             ticket,
             beats,
             row: None,
-            watches: LivenessTracker::default(),
+            judge,
             reading: answer.reading,
-            gaps: Gaps::default(),
             pace,
             snapshot: Snapshot::of(answer.value.clone()),
             polled: answer.arrived,
@@ -163,17 +162,11 @@ impl Waiter {
 
     /// The step for which the newest snapshot asks.
     pub(crate) fn decide(&self) -> Step {
-        let join_timeout = self
-            .snapshot
-            .item
-            .join_timeout(self.requests.store.config().join_timeout);
-        let now = self.requests.store.now();
-        let digest = self
-            .snapshot
-            .digest(|place, entry| self.judge(place, entry));
-        let expired = |gap| self.gaps.expired_to(gap, join_timeout, now);
+        let (judge, now) = (&self.judge, self.requests.store.judges(self.reading));
+        let view = judge.view(&self.snapshot, &now);
+        let expired = |gap| judge.expired(&self.snapshot.item, &now, gap);
         let slots = self.requests.store.config().filled_slots;
-        let step = match step::next_step(&digest, self.ticket, slots, expired) {
+        let step = match step::next_step(&view, self.ticket, slots, expired) {
             Step::ReadOn if !self.fills_slots() => Step::Wait(QueuePosition::Queue),
             step => step,
         };
@@ -247,21 +240,6 @@ impl Waiter {
         Ok(taken)
     }
 
-    /// Judges by two clocks, or by this waiter's own watches: whichever tells first.
-    fn judge(&self, place: EntryLocation, entry: &Entry) -> Occupant {
-        let now = self.requests.store.now();
-        if (entry.nonce, entry.ticket) == (self.attempt.nonce, self.ticket) {
-            Occupant::Me
-        } else if self.watches.is_dead(place, entry, now) {
-            Occupant::Dead
-        } else {
-            match snapshot::by_both_clocks(&self.requests.store, entry, self.reading) {
-                Occupant::Alive if self.watches.is_late(place, entry, now) => Occupant::Suspect,
-                judged => judged,
-            }
-        }
-    }
-
     /// The void rows that the newest poll has read, with the nonces of their waiters.
     pub(crate) fn void_rows(&self) -> impl Iterator<Item = (Ticket, Nonce)> {
         let rows = self.snapshot.rows.iter();
@@ -325,15 +303,8 @@ impl Waiter {
 
     /// Watches all entries that the snapshot shows, and its gaps, from its arrival on.
     fn watch(&mut self, arrived: Moment) {
-        let Waiter {
-            snapshot,
-            watches,
-            gaps,
-            ..
-        } = self;
-        watches.poll(arrived, |place| snapshot.covers(place), snapshot.entries());
-        if snapshot.known != Known::Nothing {
-            gaps.poll(arrived, snapshot.known.end(), snapshot.gaps(self.ticket));
+        self.judge.saw(&self.snapshot, self.ticket, arrived);
+        if self.snapshot.known != Known::Nothing {
             self.rows_read = Some(arrived);
             self.is_row_missing = false;
         }

@@ -128,7 +128,12 @@ impl Waiter {
         if let Some(wait) = self.until_release_shows(now) {
             return Some(wait);
         }
-        let is_alive = |before| self.judge(EntryLocation::LockItem, before) == Occupant::Alive;
+        let judges = self.requests.store.judges(self.reading);
+        let is_alive = |before| {
+            self.judge
+                .occupant(EntryLocation::LockItem, before, &judges)
+                == Occupant::Alive
+        };
         let may_ask = !polls_again
             && self.is_path_trusted()
             && self.before().is_some_and(is_alive)

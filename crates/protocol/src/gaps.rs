@@ -12,7 +12,7 @@ const REMEMBERED: usize = 1000;
 
 /// Ranges of tickets without a row, by their first tickets.
 #[derive(Clone, Debug, Default)]
-pub struct Gaps {
+pub(crate) struct Gaps {
     seen: BTreeMap<Ticket, Seen>,
 }
 
@@ -25,7 +25,7 @@ struct Seen {
 impl Gaps {
     /// Takes in the gaps that one poll showed, in ticket order; its answer arrived at `arrival`. The poll has read the queue up to
     /// `read_to`: gaps up to there that it did not show are forgotten.
-    pub fn poll(
+    pub(crate) fn poll(
         &mut self,
         arrival: Moment,
         read_to: Ticket,
@@ -91,13 +91,18 @@ impl Gaps {
     }
 
     /// Whether no gap is remembered.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.seen.is_empty()
     }
 
     /// Returns up to which ticket a gap has outlived its join timeout by `now`, from the ticket `gap` on. Returns `None` if `gap` itself
     /// has not.
-    pub fn expired_to(&self, gap: Ticket, join_timeout: Duration, now: Moment) -> Option<Ticket> {
+    pub(crate) fn expired_to(
+        &self,
+        gap: Ticket,
+        join_timeout: Duration,
+        now: Moment,
+    ) -> Option<Ticket> {
         let (_, seen) = self.seen.range(..=gap).next_back()?;
         let has_expired = gap <= seen.last && now.since(seen.first_seen) >= join_timeout;
         has_expired.then_some(seen.last)

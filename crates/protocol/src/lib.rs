@@ -1,7 +1,7 @@
 //! The protocol of fairlock without I/O: its decisions, and its writes with their conditions.
 //!
-//! Nothing here knows time, requests or tasks: the caller says which entries have expired, and which gap has outlived its join timeout. The
-//! library runs these functions, and the models in `tests/` explore them exhaustively.
+//! Nothing here has a clock, requests or tasks: the caller says what time it is, and what answers told. The library runs these functions, and
+//! the models in `tests/` explore them exhaustively.
 //!
 //! This crate is a part of [fairlock](https://docs.rs/fairlock), which depends on its exact version. The crate makes no promise of its own.
 
@@ -9,8 +9,9 @@ pub mod codec;
 pub mod doorway;
 pub mod entry;
 pub mod failure;
-pub mod gaps;
+mod gaps;
 pub mod item;
+pub mod judge;
 pub mod lease;
 pub mod moment;
 pub mod notification;

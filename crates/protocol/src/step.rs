@@ -432,11 +432,14 @@ impl Walk {
             Row::Void if is_mine => Some(End::MineIsOver),
             Row::Void => self.skip(ticket),
             Row::Waiting(Occupant::Dead) => self.note(Unsettled::Dead(ticket), walker.mine),
-            Row::Waiting(Occupant::Suspect) => {
+            // It gets no slot. A walk without a ticket gives none.
+            Row::Waiting(Occupant::Suspect) if walker.mine.is_some() => {
                 self.alive = true;
                 Some(End::Blocked)
             }
-            Row::Waiting(Occupant::Me | Occupant::Alive) => self.find(ticket, is_mine),
+            Row::Waiting(Occupant::Me | Occupant::Alive | Occupant::Suspect) => {
+                self.find(ticket, is_mine)
+            }
         }
     }
 
