@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::Fault;
@@ -203,4 +204,31 @@ fn an_item_that_is_about_to_be_deleted_is_kept_by_what_one_answer_tells() {
         assert!(!lab.is_free("a").await);
         assert!(guard.is_held());
     });
+}
+
+/// The hosts' wall clocks are hours apart. A lone host whose own clock was wrong, and is set right before it comes back, is among them.
+#[test]
+fn a_dead_holder_is_passed_after_its_lease_and_five_seconds_however_far_hosts_are_apart() {
+    const HOURS: [i64; 3] = [0, 6 * 3600, -6 * 3600];
+    let cells = HOURS
+        .into_iter()
+        .flat_map(|dead| HOURS.map(|next| (dead, next)));
+    for (dead, next) in cells {
+        in_lab(async |lab, []| {
+            let clock = lab.clock.clone().ahead(Duration::ZERO);
+            let host = || lab.host_with(|builder| builder.clock(clock.clone()));
+            clock.step(dead);
+            let holder = host();
+            let _held = acquire(&holder).await;
+            // It has been renewed since, at most five seconds ago.
+            lab.wait(15 * SECOND).await;
+            holder.network.set_faults(cut_off());
+            clock.step(next - dead);
+            lab.wait(27 * SECOND).await;
+            assert!(host().try_acquire().await.is_none(), "{dead} {next}");
+            // The lease, five seconds, and the grain of dates.
+            lab.wait(5 * SECOND).await;
+            assert!(host().try_acquire().await.is_some(), "{dead} {next}");
+        });
+    }
 }
