@@ -14,6 +14,7 @@ use fairlock_protocol::lease::{Renewal, RenewalHistory};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::stamps::Stamps;
 use fairlock_protocol::ticket::Ticket;
+use fairlock_protocol::told::ToldTime;
 
 /// An attempt to get a place, over all the retries of its requests.
 #[derive(Debug)]
@@ -196,14 +197,16 @@ impl Attempt {
         }
     }
 
-    /// The history of a place of it that was taken by a request first sent at `first_sent`: its lease counts from there, whichever try was
-    /// applied. The last one was sent as `answered` says. What this client's clock has counted in between, its stamps are not early by.
+    /// The history of a place of it that was taken by a request first sent at `first_sent`, by what was `told` then: its lease counts from
+    /// there, whichever try was applied. The last one was sent as `answered` says. What this client's clock has counted in between, its stamps
+    /// are not early by.
     pub(crate) fn history(
         &self,
         store: &Store,
-        first_sent: Moment,
+        (first_sent, told): (Moment, ToldTime),
         (shown, answered): (&Entry, Answered),
     ) -> RenewalHistory {
+        let answered = Answered { told, ..answered };
         let counted = answered.sent.since(first_sent);
         let early = answered.early(shown).saturating_sub(counted);
         RenewalHistory::taken((first_sent, early), store.config().lease).with_margin(self.margin)
@@ -224,7 +227,7 @@ impl Attempt {
         T: Send + Sync,
         Fut: Future<Output = Result<Timed<Write<T>>, Failure>> + Send,
     {
-        let began = store.now();
+        let (told, began) = (store.told(), store.now());
         let sent = self.next_beat();
         let answer = write(sent, store.stamps()).await?;
         let refused = |write: &Write<T>, beat| match write {
@@ -243,6 +246,7 @@ impl Attempt {
         Ok(Timed {
             value,
             sent: began,
+            told,
             ..answer
         })
     }

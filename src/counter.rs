@@ -132,7 +132,8 @@ impl Counter<'_> {
         attempt: &Attempt,
         ask: impl FnMut() -> Fut,
     ) -> Result<Asked, Failure> {
-        let first_sent = self.requests.store.now();
+        let store = &self.requests.store;
+        let first = (store.now(), store.told());
         let answer = self.requests.retry(self.policy, ask).await?;
         let (reading, answered) = (answer.reading, answer.answered());
         let Some(answer) = answer.map(Write::shown).transpose() else {
@@ -144,7 +145,7 @@ impl Counter<'_> {
         };
         Ok(Asked::Taken(Taken {
             ticket: own.ticket,
-            beats: attempt.history(&self.requests.store, first_sent, (own, answered)),
+            beats: attempt.history(store, first, (own, answered)),
             answer,
         }))
     }

@@ -49,7 +49,7 @@ pub(crate) async fn join(
     ticket: Ticket,
 ) -> Result<JoinOutcome, Failure> {
     let store = &requests.store;
-    let first_sent = store.now();
+    let first = (store.now(), store.told());
     let join = || async {
         let row = RowWrite::join(attempt.entry(store, ticket), store.row_expiry());
         attempt.note(write(store, name, ticket, &row).await)
@@ -59,7 +59,7 @@ pub(crate) async fn join(
     let row = answer.value.shown().map(|row| row.state);
     Ok(match row {
         Some(RowState::Waiting(entry)) if entry.nonce == attempt.nonce => {
-            let history = attempt.history(store, first_sent, (&entry, answered));
+            let history = attempt.history(store, first, (&entry, answered));
             JoinOutcome::Waiting(history, Box::new(entry))
         }
         Some(RowState::Waiting(_) | RowState::Void(_)) | None => JoinOutcome::TooSlow,

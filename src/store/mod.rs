@@ -35,6 +35,7 @@ use fairlock_protocol::judge;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::stamps::{self, Reading, Stamps};
 use fairlock_protocol::ticket::Ticket;
+use fairlock_protocol::told::ToldTime;
 use fairlock_protocol::write::NewItem;
 
 pub(crate) use codec::{Item, attributes, number, text, values};
@@ -72,21 +73,24 @@ pub(crate) struct Timed<T> {
     pub(crate) value: T,
     pub(crate) sent: Moment,
     pub(crate) arrived: Moment,
+    /// What was told of the time before.
+    pub(crate) told: ToldTime,
     /// What a judge of the answer reads: its `Date`, and the wall clock when it arrived.
     pub(crate) reading: Reading,
 }
 
-/// When a request was sent, and what its answer told of the time.
+/// When a request was sent, and what was told of the time, before and by its answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answered {
     pub(crate) sent: Moment,
-    reading: Reading,
+    pub(crate) told: ToldTime,
+    pub(crate) reading: Reading,
 }
 
 impl Answered {
     /// By how much the stamps of an entry that it shows are early: so much less its owner may believe in it.
     pub(crate) fn early(&self, shown: &Entry) -> Duration {
-        stamps::early(shown.stamps, self.reading)
+        stamps::early(shown.stamps, self.told.slack(self.sent), self.reading)
     }
 
     /// The same with when the request was sent, for the history of the entry.
@@ -99,6 +103,7 @@ impl<T> Timed<T> {
     pub(crate) fn answered(&self) -> Answered {
         Answered {
             sent: self.sent,
+            told: self.told,
             reading: self.reading,
         }
     }
@@ -108,6 +113,7 @@ impl<T> Timed<T> {
             value: read(self.value),
             sent: self.sent,
             arrived: self.arrived,
+            told: self.told,
             reading: self.reading,
         }
     }
@@ -117,6 +123,7 @@ impl<T> Timed<T> {
             value: read(self.value)?,
             sent: self.sent,
             arrived: self.arrived,
+            told: self.told,
             reading: self.reading,
         })
     }
@@ -238,6 +245,11 @@ impl Store {
             true => heartbeat.min(DATE_SOON),
             false => heartbeat,
         }
+    }
+
+    /// What was told of the time.
+    pub(crate) fn told(&self) -> ToldTime {
+        self.server.time()
     }
 
     /// The time by both clocks, for what is written now.

@@ -183,6 +183,7 @@ impl Store {
         let read = self.get(verb, key).await?;
         Ok(Timed {
             sent: answer.sent,
+            told: answer.told,
             ..read.map(Write::ConditionFailed)
         })
     }
@@ -216,12 +217,13 @@ impl Store {
     {
         let asked = ask_dated(verb, request);
         async move {
-            let sent = self.now();
+            let (told, sent) = (self.told(), self.now());
             let (value, date) = asked.await;
             Timed {
                 value,
                 sent,
                 arrived: self.now(),
+                told,
                 reading: Reading {
                     date: date.map(ServerTime),
                     wall: self.server.wall(),

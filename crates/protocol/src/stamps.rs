@@ -101,6 +101,13 @@ impl Stamps {
         [self.server.map(|time| time.0), self.host.map(|time| time.0)]
     }
 
+    /// Whether the two clocks showed the same time, as far as right clocks do. The server's may be off by this slack besides.
+    fn agree(self, slack: Duration) -> bool {
+        let differ = |(server, host): (ServerTime, HostTime)| server.0.abs_diff(host.0);
+        let both = self.server.zip(self.host);
+        both.is_some_and(|both| differ(both) <= AHEAD.saturating_add(slack))
+    }
+
     /// The later of the two clocks: when an item may be deleted, and where its tickets begin, may be too late and never too early. If one
     /// clock is behind by anything, the other counts.
     pub fn later(self) -> Option<Duration> {
@@ -151,6 +158,13 @@ impl LastDate {
     pub fn past(&self, now: Moment, wall: Wall) -> Stamps {
         let since = now.since(self.arrived);
         self.after(since - since / FAST_DIVISOR, wall)
+    }
+
+    /// By how much its time may be off that is carried on until now, besides what its clock is: what the request took, and 4 % of the time
+    /// since.
+    pub fn slack(&self, now: Moment) -> Duration {
+        let (took, since) = (self.arrived.since(self.sent), now.since(self.sent));
+        took.saturating_add(since / SLOW_DIVISOR + since / FAST_DIVISOR)
     }
 
     fn after(&self, span: Duration, wall: Wall) -> Stamps {
@@ -240,11 +254,16 @@ pub(crate) fn newest(own: Stamps) -> Stamps {
     own.with(own, |own, _| Some(own?.saturating_add(SET_BACK)))
 }
 
-/// By how much the server's stamp of an entry is earlier than the `Date` of the answer that shows it. The machine had stood still for so long
-/// with its clocks, or clocks differ. A judge adds no more than what its own `Date` may be later than that one, so nothing is excused.
-pub fn early(stamps: Stamps, now: Reading) -> Duration {
-    let early = now.date.zip(stamps.server);
-    early.map_or(Duration::ZERO, |(date, stamp)| {
+/// By how much the server's stamp of an entry is earlier than the `Date` of the answer that shows it, if the two stamps agree, but for this
+/// [slack](LastDate::slack). Then its owner's clocks were right, and its machine stood still for so long with them, or clocks differ. A judge
+/// adds no more than what its own `Date` may be later than that one, so nothing is excused.
+///
+/// Where they do not agree, a clock was wrong before. If all front ends are, each `Date` may be ahead of the one before, and an owner would
+/// believe in nothing that it writes.
+pub fn early(stamps: Stamps, slack: Duration, now: Reading) -> Duration {
+    let both = now.date.zip(stamps.server);
+    let both = both.filter(|_| stamps.agree(slack));
+    both.map_or(Duration::ZERO, |(date, stamp)| {
         date.0.saturating_sub(stamp.0)
     })
 }
@@ -433,6 +452,8 @@ mod tests {
             told.past(moment(53), wall),
             stamps(Some(at(51)), Some(at(70)))
         );
+        let percent = Duration::from_secs(1) + Duration::from_secs(49) / 51;
+        assert_eq!(told.slack(moment(50)), Duration::from_secs(1) + percent);
     }
 
     #[test]
@@ -469,16 +490,27 @@ mod tests {
         }
         let told = stamps(Some(at(22)), None);
         assert_eq!(relied_on(own, span, told), Duration::from_secs(47));
-        for (date, secs) in [(at(22), 2), (at(20), 0), (at(0), 0)] {
-            assert_eq!(
-                early(own, reads(Some(date), at(70))),
-                Duration::from_secs(secs)
-            );
-        }
-        assert_eq!(early(own, reads(None, at(99))), Duration::ZERO);
-        let undated = early(Stamps::default(), reads(Some(at(22)), at(70)));
-        assert_eq!(undated, Duration::ZERO);
         assert_eq!(relied_on(Stamps::default(), span, own), Duration::ZERO);
         assert_eq!(relied_on(own, span, Stamps::default()), Duration::ZERO);
+    }
+
+    #[test]
+    fn stamps_are_early_by_what_a_date_shows_if_they_agree() {
+        let agreeing = (Some(at(20)), Some(at(25)));
+        for ((server, host), slack, date, secs) in [
+            (agreeing, 0, Some(22), 2),
+            (agreeing, 0, Some(0), 0),
+            (agreeing, 0, None, 0),
+            ((Some(at(20)), Some(at(15))), 0, Some(22), 2),
+            ((Some(at(20)), Some(at(14))), 0, Some(22), 0),
+            ((Some(at(20)), Some(at(26))), 0, Some(22), 0),
+            ((Some(at(20)), Some(at(26))), 1, Some(22), 2),
+            ((Some(at(20)), None), 9, Some(22), 0),
+            ((None, Some(at(20))), 9, Some(22), 0),
+        ] {
+            let slack = Duration::from_secs(slack);
+            let early = early(stamps(server, host), slack, reads(date.map(at), at(70)));
+            assert_eq!(early, Duration::from_secs(secs));
+        }
     }
 }

@@ -52,6 +52,12 @@ impl ToldTime {
         self.last.map(|last| last.past(now, wall))
     }
 
+    /// By how much the server's time [may be off](LastDate::slack) that is written now.
+    pub fn slack(&self, now: Moment) -> Duration {
+        let slack = |last: LastDate| last.slack(now);
+        self.last.map_or(Duration::ZERO, slack)
+    }
+
     /// Whether the server's time is known.
     pub fn is_known(&self) -> bool {
         self.last.is_some()

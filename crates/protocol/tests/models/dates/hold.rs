@@ -15,6 +15,7 @@ use crate::blank::{both, parts, reads};
 pub(crate) const STOPPED: &str = "what is ended has no believer";
 pub(crate) const KEPT: &str = "what was given back stays, but for what clocks differ";
 pub(crate) const PASSED: &str = "a lease is dated by a time that has passed";
+pub(crate) const WHOLE: &str = "without a pause an owner believes in all that it writes";
 pub(crate) const ENDED: &str = "an entry is ended";
 
 /// By how much right clocks may differ, in milliseconds: so much earlier what was given back may end.
@@ -149,9 +150,12 @@ impl Model for Setup {
                 }
             }
             Action::Hear => {
+                let sent = world.owner.flight.map(|flight| flight.write.until);
                 let heard = world.owner.hears(world.now, self);
                 if let Some(write) = heard.filter(|_| self.pause != Pause::Never) {
                     world.believe(write, self);
+                    let is_less = sent > Some(write.until) && self.pause == Pause::Before(0);
+                    world.broken = is_less.then_some(WHOLE);
                 }
             }
             Action::Lose => world.owner.loses(),
@@ -173,6 +177,7 @@ impl Model for Setup {
             Property::<Self>::always(STOPPED, |_, world| world.broken != Some(STOPPED)),
             Property::<Self>::always(KEPT, |_, world| world.broken != Some(KEPT)),
             Property::<Self>::always(PASSED, |_, world| world.broken != Some(PASSED)),
+            Property::<Self>::always(WHOLE, |_, world| world.broken != Some(WHOLE)),
             Property::<Self>::sometimes(ENDED, |_, world| world.was_ended),
         ]
     }
@@ -184,16 +189,18 @@ impl World {
         setup.rules.time(self.now) < self.until || setup.pause != Pause::Never
     }
 
-    /// Whether the owner may yet write more.
+    /// Whether the owner may yet write more, or hears how early it wrote.
     fn may_write(&self, setup: &Setup) -> bool {
         let owner = &self.owner;
         let is_to_end = setup.ends != Kind::Hold;
-        owner.beats == 0 || !owner.has_let_go && (owner.renewals > 0 || is_to_end)
+        let hears = setup.pause != Pause::Never && owner.flight.is_some();
+        hears || owner.beats == 0 || !owner.has_let_go && (owner.renewals > 0 || is_to_end)
     }
 
     fn of_the_owner(&self, setup: &Setup, actions: &mut Vec<Action>) {
         let owner = &self.owner;
-        if let Some(Flight { served: None, .. }) = owner.flight {
+        let is_unserved = owner.flight.is_some_and(|it| it.served.is_none());
+        if is_unserved && !owner.is_amid_a_pause(self.now, setup) {
             let dates = setup.rules.dates(0, setup.rules.time(self.now));
             actions.extend(dates.into_iter().map(Action::Serve));
         }

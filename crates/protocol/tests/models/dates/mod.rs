@@ -25,7 +25,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::Duration;
 
-use hold::{KEPT, PASSED, STOPPED, Setup};
+use hold::{KEPT, PASSED, STOPPED, Setup, WHOLE};
 use owner::Pause;
 use rules::{DATES, DATES_OFF, Mutant, NONE, Rules, Server, WALLS, Wrong, wrong};
 use stateright::Model;
@@ -134,6 +134,21 @@ fn renews_late() -> Setup {
         horizon: 4,
         ..stands_still(Pause::Once(2))
     }
+}
+
+/// The same machine, before it. Its client was told the time ten minutes before, and counts by the fastest clock that there may be.
+fn idles() -> Setup {
+    let mut setup = stands_still(Pause::Before(6));
+    (setup.ages, setup.rules.rate) = (&[60], 102);
+    setup
+}
+
+/// An owner whose machine never stands still. Whatever front end it asks is hours ahead or behind.
+fn astray() -> Setup {
+    let mut setup = stands_still(Pause::Before(0));
+    (setup.polls, setup.rules.wrong) = ([1, 0], [NONE, DATES, NONE]);
+    setup.rules.told = FAR_OFF;
+    setup
 }
 
 fn gap(wrong: Wrong) -> gap::Setup {
@@ -265,24 +280,41 @@ fn a_date_may_be_carried_on_for_any_time_by_any_clock() {
 #[test]
 fn a_machine_that_stood_still_with_its_clocks_believes_only_by_what_answers_show() {
     for (pause, states) in [
-        (Pause::Before(1), 200_050),
-        (Pause::Before(2), 205_520),
-        (Pause::Before(6), 175_668),
-        (Pause::Once(1), 1_003_064),
-        (Pause::Once(2), 780_035),
+        (Pause::Before(1), 280_711),
+        (Pause::Before(2), 285_698),
+        (Pause::Before(6), 231_860),
+        (Pause::Once(1), 1_342_750),
+        (Pause::Once(2), 934_680),
     ] {
         prove(&stands_still(pause), states);
     }
-    prove(&renews_late(), 235_009);
+    prove(&renews_late(), 270_591);
+    prove(&idles(), 275_406);
     let mut parts = renews_late();
     (parts.rules.told, parts.ages) = (&[-2_999, -2_001], &[1]);
-    prove(&parts, 244_084);
+    prove(&parts, 281_631);
     let mut setup = leased(NONE, FAR_OFF);
     setup.pause = Pause::Once(2);
-    prove(&setup, 410_045);
+    prove(&setup, 364_674);
     (setup.lease, setup.rules.told) = (Duration::from_millis(34_900), DATES_OFF);
-    prove(&setup, 1_176_064);
+    prove(&setup, 1_009_644);
     setup.rules.mutant = Some(Mutant::TrustsItsClocks);
+    explore(&setup).catches(STOPPED);
+}
+
+#[test]
+fn while_all_front_ends_are_wrong_an_owner_believes_in_all_that_it_writes() {
+    prove(&astray(), 447_165);
+}
+
+/// The price, which the promise names: where a clock was wrong before, a pause shows nowhere.
+#[test]
+fn a_machine_that_stood_still_after_one_of_its_clocks_was_wrong_believes_for_too_long() {
+    let mut astray = astray();
+    astray.pause = Pause::Before(6);
+    let mut setup = stands_still(Pause::Before(6));
+    setup.rules.wrong[0] = WALLS;
+    explore(&astray).catches(STOPPED);
     explore(&setup).catches(STOPPED);
 }
 
@@ -398,6 +430,8 @@ fn every_rule_of_stamps_that_is_changed_is_caught() {
         (By::TrustsItsClocks, stands_still(Pause::Before(6)), STOPPED),
         (By::ExcusesASecond, stands_still(Pause::Before(1)), STOPPED),
         (By::RenewsByItsClocks, renews_late(), STOPPED),
+        (By::CountsWhatDisagrees, astray(), WHOLE),
+        (By::CarriesExactly, idles(), STOPPED),
         (By::EvictsWithoutBeat, losing.clone(), STOPPED),
         (By::DatesWithoutBeat, losing.clone(), STOPPED),
         (By::DatesByItsClocks, held(WALLS), STOPPED),

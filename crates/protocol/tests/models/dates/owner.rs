@@ -32,7 +32,7 @@ pub(crate) struct Flight {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
     Never,
-    /// Before all that is explored, and after its client was told a `Date`.
+    /// Before all that is explored, and after its client was told a `Date`. For none, it only believes by what answers show.
     Before(u8),
     /// At any time.
     Once(u8),
@@ -74,6 +74,12 @@ impl Owner {
     pub(crate) fn stands(&self, now: u8, setup: &Setup) -> bool {
         let is_now = |since| matches!(setup.pause, Pause::Once(ticks) if now < since + ticks);
         self.paused.is_some_and(is_now)
+    }
+
+    /// Whether it stands still since before now. An answer that is given then is left out: the rest of the pause would be that of a machine
+    /// whose wall clock was wrong before, and show nowhere.
+    pub(crate) fn is_amid_a_pause(&self, now: u8, setup: &Setup) -> bool {
+        self.stands(now, setup) && self.paused < Some(now)
     }
 
     pub(crate) fn may_pause(&self, setup: &Setup) -> bool {
@@ -174,6 +180,7 @@ impl Owner {
         let told = self
             .last
             .map(|last| last.stamps(heard.sent, Wall::IsNoWitness));
+        let slack = self.last.map(|last| last.slack(sent)).unwrap_or_default();
         self.last = Some(self.last.map_or(heard, |last| last.or_newer(heard)));
         if let (Some(last), Some(told)) = (&mut self.last, told.and_then(|told| told.server))
             && rules.broken(Mutant::HearsByASlowClock)
@@ -181,13 +188,16 @@ impl Owner {
             last.date = last.date.max(told);
         }
         let mark = write.mark;
-        let early = stamps::early(mark.stamps, reads(Some(date.0), Wall::IsNoWitness));
+        let read = reads(Some(date.0), Wall::IsNoWitness);
+        let early = |slack| stamps::early(mark.stamps, slack, read);
         let is_renewal = mark.beat > 0 && mark.kind == Kind::Hold;
         let early = match rules.mutant {
+            Some(Mutant::CountsWhatDisagrees) => early(Duration::MAX),
+            Some(Mutant::CarriesExactly) => early(Duration::ZERO),
             Some(Mutant::TrustsItsClocks) => Duration::ZERO,
             Some(Mutant::RenewsByItsClocks) if is_renewal => Duration::ZERO,
-            Some(Mutant::ExcusesASecond) => early.saturating_sub(Duration::from_secs(1)),
-            _ => early,
+            Some(Mutant::ExcusesASecond) => early(slack).saturating_sub(Duration::from_secs(1)),
+            _ => early(slack),
         };
         let relied_on = rules.lasts(believed(mark.lease).saturating_sub(early));
         let until = write.until.min(rules.time(write.began) + relied_on);

@@ -31,6 +31,10 @@ pub(crate) enum Mutant {
     RenewsByItsClocks,
     /// A `Date` of whole seconds excuses stamps that are early by one.
     ExcusesASecond,
+    /// What stamps are early by counts though they do not agree.
+    CountsWhatDisagrees,
+    /// Stamps are to agree as if their `Date` had just been told.
+    CarriesExactly,
     /// Of two `Date`s the older one tells a part of a second as it is carried on into stamps.
     HearsByASlowClock,
     /// A `Date` is carried on as a clock counts that is never slow.
