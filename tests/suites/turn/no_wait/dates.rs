@@ -169,8 +169,7 @@ fn one_call_dates_a_dead_holder_and_the_next_gets_past_it_though_no_wall_clock_i
     });
 }
 
-/// Each answer is wrong once. Only if the one that shows the holder is early, the holder seems to be alive, and that call is refused. What
-/// was entered with an early time is renewed before it counts as granted.
+/// Each answer is wrong once. Only if the one that shows the holder is early, the holder seems to be alive, and that call is refused.
 #[test]
 fn one_wrong_answer_keeps_no_call_from_getting_past_the_dead() {
     for wrong in 1..=4 {
