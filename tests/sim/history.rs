@@ -136,6 +136,8 @@ pub(crate) struct Granted {
     pub(crate) host: usize,
     pub(crate) lock: String,
     pub(crate) ticket: u64,
+    /// The newest ticket of its place, by which others name it: several calls of a client may share one.
+    pub(crate) place: u64,
     pub(crate) share: Share,
     pub(crate) bounds: Bounds,
 }

@@ -89,6 +89,7 @@ async fn stay(
         host: host.id,
         lock: lock.to_owned(),
         ticket: token,
+        place: token,
         share: Share {
             permits: wanted.permits,
             of: wanted.of,

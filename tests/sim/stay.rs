@@ -34,6 +34,7 @@ impl Stay {
             host,
             lock: guard.name().to_owned(),
             ticket: guard.ticket().get(),
+            place: guard.place_id().ticket().get(),
             share: Share {
                 permits: guard.permits(),
                 of: guard.total_permits(),

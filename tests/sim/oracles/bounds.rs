@@ -137,7 +137,7 @@ fn kept<'a>(
             }
             Event::GivenUp { host, lock, ticket } => kept.retain(|(kept, _)| {
                 let of = kept.of;
-                (of.host, &of.lock, of.ticket) != (*host, lock, *ticket)
+                (of.host, &of.lock, of.place) != (*host, lock, *ticket)
             }),
             Event::Granted(it) => {
                 let (lock, ticket, share) = (&it.lock, it.ticket, it.share);
