@@ -99,10 +99,10 @@ fn settle(
         Write::Applied(item) => {
             let lag = answered.sent.since(due);
             telemetry::renewed(hold.telemetry.label(), lag);
-            if hold.renewed(&item, answered) && lag > heartbeat / IN_STEP {
+            if hold.renewed_in_time(&item, answered) && lag > heartbeat / IN_STEP {
                 hold.stagger_again();
             }
-            Ok(item)
+            hold.loss().map_or(Ok(item), Err)
         }
         // The next renewal names the new position, and is due already.
         Write::ConditionFailed(Some(item)) if hold.takes_in_move(&item, before) => Ok(item),

@@ -240,10 +240,12 @@ impl Hold {
 
     /// How much of the lease may still be trusted.
     pub(crate) fn remaining(&self) -> Duration {
-        match self.is_active() {
-            true => self.believed_until().since(self.clock.now()),
-            false => Duration::ZERO,
-        }
+        // Read first: a renewal that is taken in meanwhile was in time for it.
+        let at = self.clock.now();
+        self.state.read(|now| match now.status {
+            HoldStatus::Held => self.ends(now).since(at),
+            _ => Duration::ZERO,
+        })
     }
 
     pub(crate) fn is_in_danger(&self) -> bool {
@@ -395,10 +397,27 @@ impl Hold {
 
     /// Takes in that a renewal was answered with this item. Returns whether the item shows the hold.
     pub(crate) fn renewed(&self, item: &LockItem, answered: Answered) -> bool {
+        self.take_in(item, answered, |_| true)
+    }
+
+    /// The same of a hold in which its caller believes. Nothing is taken in once its deadline has passed: the caller may have been told so.
+    pub(crate) fn renewed_in_time(&self, item: &LockItem, answered: Answered) -> bool {
+        self.take_in(item, answered, |now| self.clock.now() < self.ends(now))
+    }
+
+    fn take_in(
+        &self,
+        item: &LockItem,
+        answered: Answered,
+        is_in_time: impl FnOnce(&HoldState) -> bool,
+    ) -> bool {
         let Some((at, entry)) = item.hold_of(self.attempt.nonce, self.newest) else {
             return false;
         };
         self.state.change(|now| {
+            if !is_in_time(now) {
+                return false;
+            }
             now.shows(item, at, entry);
             now.beats.renewed(entry.beat, answered.sent_early(entry));
             now.beat = entry.beat;

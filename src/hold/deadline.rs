@@ -24,20 +24,32 @@ pub(crate) enum Departure {
 impl Hold {
     /// The local deadline: the end of the lease, or of the longest hold that the caller wants.
     pub(crate) fn believed_until(&self) -> Moment {
-        let lease = self.lease_until();
-        self.limit().map_or(lease, |limit| limit.min(lease))
+        self.state.read(|now| self.ends(now))
+    }
+
+    pub(super) fn ends(&self, now: &HoldState) -> Moment {
+        let lease = self.lease_ends(now);
+        self.limit_from(now).map_or(lease, |limit| limit.min(lease))
     }
 
     /// Until when no other client ends the hold. It counts from before the sending of the write that established the beat that the table
     /// shows.
     pub(crate) fn lease_until(&self) -> Moment {
-        let until = |now: &HoldState| now.beats.believed_until(now.beat, self.lease);
-        self.state.read(until).unwrap_or_default()
+        self.state.read(|now| self.lease_ends(now))
+    }
+
+    fn lease_ends(&self, now: &HoldState) -> Moment {
+        let until = now.beats.believed_until(now.beat, self.lease);
+        until.unwrap_or_default()
     }
 
     /// When the longest hold that the caller wants ends.
     fn limit(&self) -> Option<Moment> {
-        Some(self.bound_from()? + self.bounds.max?)
+        self.state.read(|now| self.limit_from(now))
+    }
+
+    fn limit_from(&self, now: &HoldState) -> Option<Moment> {
+        Some(now.bound_from? + self.bounds.max?)
     }
 
     /// When the bounds of the hold began. `None` if its caller waits for other locks, with all of which they begin.

@@ -1,7 +1,8 @@
 //! The runtime of a client stands still while its callers run in another one. Time-outs that were promised to them hold, because the
 //! callers count the time themselves.
 
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -9,6 +10,9 @@ use fairlock::embedded::Engine;
 use fairlock::{Error, HoldEvent, LockClient, LockGuard, LossReason, RecordWait};
 use futures::StreamExt;
 use futures::future::pending;
+use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata};
+use metrics::{Recorder, SharedString, Unit};
+use tokio::sync::oneshot;
 
 use fairlock_testkit::assert_is;
 use fairlock_testkit::lab::SECOND;
@@ -118,4 +122,75 @@ fn calls_end_though_the_runtime_of_their_client_stands_still() {
         }
     });
     elsewhere.goes_on();
+}
+
+/// A recorder of metrics that stands still when a renewal is answered. It is called before the renewal is taken in, and once.
+struct Stands {
+    until: Mutex<Receiver<()>>,
+    over: Mutex<Option<oneshot::Sender<()>>>,
+}
+
+struct Recorded(Arc<Stands>);
+
+impl HistogramFn for Stands {
+    fn record(&self, _: f64) {
+        // Nothing is ever sent: this ends when the other side is dropped.
+        let _ = self.until.lock().unwrap().recv();
+        self.over.lock().unwrap().take().map(|over| over.send(()));
+    }
+}
+
+impl Recorder for Recorded {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::noop()
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        match key.name() == "fairlock_heartbeat_lag_seconds" {
+            true => Histogram::from_arc(Arc::clone(&self.0)),
+            false => Histogram::noop(),
+        }
+    }
+}
+
+#[test]
+fn a_hold_that_was_lost_does_not_come_back_with_a_renewal_whose_answer_is_taken_in_late() {
+    let (send, sent) = channel();
+    let (stands, until) = channel();
+    let (took, taken_in) = channel();
+    let (asked, goes_on) = channel::<()>();
+    let thread = std::thread::spawn(move || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
+        let (over, is_over) = oneshot::channel();
+        let stands = Stands {
+            until: Mutex::new(until),
+            over: Mutex::new(Some(over)),
+        };
+        metrics::with_local_recorder(&Recorded(Arc::new(stands)), || {
+            runtime.block_on(async {
+                send.send(client(&["a"]).await).unwrap();
+                // Polled once the task of the hold has taken in the answer.
+                is_over.await.unwrap();
+                took.send(()).unwrap();
+                let _ = goes_on.recv();
+            });
+        });
+    });
+    let (_locks, guards) = sent.recv().unwrap();
+    let guard = &guards[0];
+    real_time(async { assert_eq!(guard.lost().await.reason, LossReason::Expired) });
+    drop(stands);
+    taken_in.recv().unwrap();
+    assert!(!guard.is_held(), "{:?} are left", guard.remaining());
+    drop(asked);
+    thread.join().unwrap();
 }
