@@ -197,9 +197,9 @@ impl Attempt {
         }
     }
 
-    /// The history of a place of it that was taken by a request first sent at `first_sent`, by what was `told` then: its lease counts from
-    /// there, whichever try was applied. The last one was sent as `answered` says. What this client's clock has counted in between, its stamps
-    /// are not early by.
+    /// The history of a place of it that was taken by a request first sent at `first_sent`: its lease counts from there, whichever try was
+    /// applied. The last one was sent as `answered` says. What this client's clock has counted in between, its stamps are not early by. They
+    /// carry on what was `told` at first, or later.
     pub(crate) fn history(
         &self,
         store: &Store,
