@@ -132,7 +132,7 @@ fn wrong(said: &Said, codes: &[i32]) -> Option<&'static str> {
 
 fn names_the_way_out(err: &str) -> bool {
     err.contains("`Repairing a lock`")
-        || err.ends_with("this version knows formats up to 4: upgrade\n")
+        || err.ends_with("this version knows formats up to 5: upgrade\n")
 }
 
 /// DynamoDB itself does not say which item is too large.
