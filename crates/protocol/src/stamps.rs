@@ -56,12 +56,13 @@ impl Reading {
         wall: Wall::IsNoWitness,
     };
 
-    /// The reading of a snapshot that took several answers: a later page's `Date` says nothing of what an earlier page showed.
+    /// The reading of a snapshot that took several answers. A later page's `Date` says nothing of what an earlier page showed. An earlier wall
+    /// clock may be behind what a later page shows, which would then lie in its future.
     #[must_use]
     pub fn and_then(self, later: Reading) -> Reading {
         Reading {
             date: self.date.zip(later.date).map(|(one, other)| one.min(other)),
-            wall: self.wall,
+            wall: later.wall,
         }
     }
 
@@ -355,6 +356,16 @@ mod tests {
         assert!(!is_over(stamps(None, Some(at(0))), lease, alone));
         let back = reads(Some(at(30) + MILLI), at(130) + MILLI);
         assert!(is_over_given_back(both, lease, back) && !is_over(both, lease, back));
+    }
+
+    #[test]
+    fn a_row_that_was_renewed_between_two_pages_is_not_of_the_future() {
+        let (lease, ahead) = (Duration::from_secs(30), Some(at(1000)));
+        let read = reads(ahead, at(0)).and_then(reads(ahead, at(20)));
+        assert!(!is_over(stamps(Some(at(19)), Some(at(19))), lease, read));
+        // The first page was before the time that the second one tells.
+        let read = reads(Some(at(0)), at(0)).and_then(reads(ahead, at(1000)));
+        assert!(!is_over(stamps(Some(at(0)), Some(at(0))), lease, read));
     }
 
     #[test]
