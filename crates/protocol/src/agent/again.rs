@@ -1,0 +1,176 @@
+//! When a request is sent again, and when no more.
+
+use std::time::Duration;
+
+use super::{Random, RequestId, Terms};
+use crate::failure::Failure;
+use crate::moment::Moment;
+
+/// The first pause, which doubles.
+const FIRST_PAUSE: Duration = Duration::from_millis(25);
+/// The longest pause of any request.
+const MAX_PAUSE: Duration = Duration::from_secs(2);
+/// How long a waiting call puts up with a policy that denies its requests.
+const DENIED_FOR: Duration = Duration::from_secs(20);
+
+/// How long a request is sent again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Policy {
+    /// Not after this.
+    pub(super) until: Moment,
+    /// At most so many times.
+    pub(super) tries: Option<u32>,
+    /// Also if it is refused: what stands in the table is in the way of others, and a policy may be mended in time.
+    pub(super) through_refusals: bool,
+    /// The longest pause, before chance at most doubles it.
+    pub(super) longest: Duration,
+    /// How long a policy may deny it.
+    pub(super) puts_up: Duration,
+}
+
+impl Policy {
+    /// For a caller that does not wait, and began then.
+    pub(super) fn at_the_door(began: Moment, terms: &Terms) -> Self {
+        Policy {
+            until: terms.no_wait_ends(began),
+            tries: Some(super::terms::TRIES_AT_ONCE),
+            through_refusals: false,
+            longest: MAX_PAUSE.min(terms.heartbeat / 2),
+            puts_up: Duration::ZERO,
+        }
+    }
+
+    /// For a caller that waits until then. It puts up with denials for a while: a policy that was just attached denies for some seconds.
+    pub(super) fn while_waiting(until: Moment, terms: &Terms) -> Self {
+        Policy {
+            puts_up: DENIED_FOR,
+            through_refusals: false,
+            ..Policy::until(until, terms)
+        }
+    }
+
+    /// The same with so many tries.
+    pub(super) fn within(self, tries: u32) -> Self {
+        Policy {
+            tries: Some(tries),
+            ..self
+        }
+    }
+
+    /// For what is given back by then.
+    pub(super) fn until(until: Moment, terms: &Terms) -> Self {
+        Policy {
+            until,
+            tries: None,
+            through_refusals: true,
+            longest: MAX_PAUSE.min(terms.heartbeat / 2),
+            puts_up: Duration::ZERO,
+        }
+    }
+
+    /// For a renewal. Renewals are few, and a lease depends on each: their pauses stay short.
+    pub(super) fn of_renewals(until: Moment, terms: &Terms) -> Self {
+        Policy {
+            longest: MAX_PAUSE.min(terms.heartbeat / 20),
+            ..Policy::until(until, terms)
+        }
+    }
+
+    /// Whether the request may help yet that failed so.
+    fn may_help(&self, failure: &Failure) -> bool {
+        failure.is_transient() || (self.through_refusals && failure.is_refused())
+    }
+
+    fn waits_out(&self, failure: &Failure, denied: Option<Moment>, now: Moment) -> bool {
+        failure.is_denied() && denied.is_some_and(|since| now < since + self.puts_up)
+    }
+}
+
+/// A request that is sent until it is answered, or its policy ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sending {
+    policy: Policy,
+    state: State,
+    failed: u32,
+    /// A try before may have been applied, or may be yet.
+    pub(super) is_in_doubt: bool,
+    /// When the newest try was sent.
+    pub(super) sent: Moment,
+    /// Since when a policy has denied it.
+    denied: Option<Moment>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    UnderWay(RequestId),
+    Pausing(Moment),
+}
+
+impl Sending {
+    /// The first try was sent now.
+    pub(super) fn new(policy: Policy, request: RequestId, now: Moment) -> Self {
+        Sending {
+            policy,
+            state: State::UnderWay(request),
+            failed: 0,
+            is_in_doubt: false,
+            sent: now,
+            denied: None,
+        }
+    }
+
+    /// Whether this is the try that is under way.
+    pub(super) fn is(&self, request: RequestId) -> bool {
+        self.state == State::UnderWay(request)
+    }
+
+    /// When the next try is due.
+    pub(super) fn due(&self) -> Option<Moment> {
+        match self.state {
+            State::Pausing(until) => Some(until),
+            State::UnderWay(_) => None,
+        }
+    }
+
+    /// Another try was sent now.
+    pub(super) fn sent(&mut self, request: RequestId, now: Moment) {
+        self.state = State::UnderWay(request);
+        self.sent = now;
+    }
+
+    /// Whether its policy ends before another try.
+    pub(super) fn is_over(&self, now: Moment) -> bool {
+        self.policy.until <= now
+    }
+
+    /// Takes in that the try failed that was under way. Returns whether another follows.
+    pub(super) fn failed(
+        &mut self,
+        failure: &Failure,
+        now: Moment,
+        random: &mut dyn Random,
+    ) -> bool {
+        self.is_in_doubt |= failure.is_ambiguous();
+        self.failed = self.failed.saturating_add(1);
+        let is_left = self.policy.tries.is_none_or(|tries| self.failed < tries);
+        match failure.is_denied() {
+            true => _ = self.denied.get_or_insert(now),
+            false => self.denied = None,
+        }
+        let may_help =
+            self.policy.may_help(failure) || self.policy.waits_out(failure, self.denied, now);
+        if !is_left || !may_help || self.is_over(now) {
+            return false;
+        }
+        let until = now + self.pause(random.unit());
+        self.state = State::Pausing(until.min(self.policy.until));
+        true
+    }
+
+    /// Doubled each time, and by chance up to twice as long.
+    fn pause(&self, chance: f64) -> Duration {
+        let doubled = FIRST_PAUSE.saturating_mul(1 << (self.failed - 1).min(10));
+        let pause = doubled.min(self.policy.longest);
+        pause + pause.mul_f64(chance)
+    }
+}

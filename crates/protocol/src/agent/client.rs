@@ -1,0 +1,162 @@
+//! A client: its agents, and what they share.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::Done;
+use super::places::{Agent, Scene};
+use super::shared::{Key, Shared};
+use super::{HoldId, Input, Lock, Output, Refusal, Request, RequestId, Terms, Turn};
+use crate::moment::Moment;
+
+/// A client of a table: its part in each lock, and what these share.
+pub struct Client {
+    terms: Arc<Terms>,
+    agents: BTreeMap<Lock, Agent>,
+    /// When something is due in which lock.
+    due: BTreeSet<(Moment, Lock)>,
+    shared: Shared,
+}
+
+impl Client {
+    /// A client that has done nothing yet.
+    pub fn new(terms: Arc<Terms>) -> Self {
+        Client {
+            terms,
+            agents: BTreeMap::new(),
+            due: BTreeSet::new(),
+            shared: Shared::default(),
+        }
+    }
+
+    /// Takes in what a caller or the table tells. What is due by now happens first: an answer that comes after a deadline changes nothing.
+    pub fn handle(&mut self, input: Input, mut turn: Turn<'_>) {
+        self.does_what_is_due(&mut turn);
+        match input {
+            Input::Call { call, lock, claim } => {
+                self.shared.calls.insert(call, lock.clone());
+                if self.shared.is_closed {
+                    return self.shared.refuses(call, Refusal::ShutDown);
+                }
+                self.with(&lock, &mut turn, |agent, scene| {
+                    agent.is_called(call, claim, scene);
+                });
+            }
+            Input::Cancel(call) => {
+                if let Some(lock) = self.shared.calls.remove(&call) {
+                    self.with(&lock, &mut turn, |agent, scene| {
+                        agent.is_cancelled(call, scene)
+                    });
+                }
+            }
+            Input::Taken(hold) => self.with_hold(hold, &mut turn, |agent, key, scene| {
+                agent.of_hold(key, scene, |hold, _| hold.is_taken());
+            }),
+            Input::Expired(hold) => self.with_hold(hold, &mut turn, Agent::expires),
+            Input::Order { hold, order, reply } => {
+                let known = self.shared.holds.contains_key(&hold);
+                if let (false, Some(reply)) = (known, reply) {
+                    let done = Ok(Done::NotOurs(None));
+                    self.shared.outputs.push_back(Output::Done { reply, done });
+                }
+                self.with_hold(hold, &mut turn, |agent, key, scene| {
+                    agent.is_ordered(key, (order, reply), scene);
+                });
+            }
+            Input::Answer { request, reply } => {
+                if let Some((lock, key)) = self.shared.under_way.remove(&request) {
+                    self.with(&lock, &mut turn, |agent, scene| {
+                        agent.answered(key, (request, *reply), scene);
+                    });
+                }
+            }
+            Input::Seen { lock, item } => {
+                if self.agents.contains_key(&lock) {
+                    self.with(&lock, &mut turn, |agent, scene| agent.sees(&item, scene));
+                }
+            }
+            Input::Close { keeps_holds } => {
+                self.shared.is_closed = true;
+                let locks: Vec<_> = self.agents.keys().cloned().collect();
+                for lock in locks {
+                    self.with(&lock, &mut turn, |agent, scene| {
+                        agent.closes(keeps_holds, scene)
+                    });
+                }
+            }
+        }
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, mut turn: Turn<'_>) {
+        self.does_what_is_due(&mut turn);
+    }
+
+    /// When something is due.
+    pub fn next_timeout(&self) -> Option<Moment> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
+    /// What a caller is told next. Drained before [`Client::poll_request`].
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.shared.outputs.pop_front()
+    }
+
+    /// What is sent next.
+    pub fn poll_request(&mut self) -> Option<(RequestId, Request)> {
+        self.shared.requests.pop_front()
+    }
+
+    /// Whether nothing is under way, held or left to do.
+    pub fn is_idle(&self) -> bool {
+        self.agents.values().all(Agent::is_idle)
+    }
+
+    /// Each round does something that is due once, and sets it later.
+    fn does_what_is_due(&mut self, turn: &mut Turn<'_>) {
+        let now = turn.clocks.now;
+        while let Some((due, lock)) = self.due.first().filter(|(due, _)| *due <= now) {
+            let (_, lock) = (*due, lock.clone());
+            self.with(&lock, turn, Agent::on_time);
+        }
+    }
+
+    fn with_hold(
+        &mut self,
+        hold: HoldId,
+        turn: &mut Turn<'_>,
+        act: impl FnOnce(&mut Agent, Key, &mut Scene<'_>),
+    ) {
+        if let Some((lock, key)) = self.shared.holds.get(&hold).cloned() {
+            self.with(&lock, turn, |agent, scene| act(agent, key, scene));
+        }
+    }
+
+    /// The agent is out of the map during its turn. So a panic ends this agent alone.
+    fn with(
+        &mut self,
+        lock: &Lock,
+        turn: &mut Turn<'_>,
+        act: impl FnOnce(&mut Agent, &mut Scene<'_>),
+    ) {
+        let mut agent = self.agents.remove(lock).unwrap_or_default();
+        if let Some(due) = agent.due {
+            self.due.remove(&(due, lock.clone()));
+        }
+        let mut scene = Scene {
+            lock,
+            terms: &self.terms,
+            clocks: turn.clocks,
+            random: turn.random,
+            shared: &mut self.shared,
+        };
+        act(&mut agent, &mut scene);
+        agent.ends_turn(&mut scene);
+        if let Some(due) = agent.due {
+            self.due.insert((due, lock.clone()));
+        }
+        if !agent.is_forgettable() {
+            self.agents.insert(lock.clone(), agent);
+        }
+    }
+}

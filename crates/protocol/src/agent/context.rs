@@ -1,0 +1,184 @@
+//! What a turn of a place goes by, and what its attempts remember.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::again::Sending;
+use super::shared::{Key, Shared};
+use super::{Claim, Clocks, Failed, Lock, Of, Output, Random, Request, RequestId, Terms, What};
+use crate::entry::{Entry, Nonce, Unknown};
+use crate::item::{ItemPosition, LockItem};
+use crate::lease::RenewalHistory;
+use crate::moment::Moment;
+use crate::stamps::{self, Reading};
+use crate::ticket::Ticket;
+
+/// What a turn of a place goes by, and where it leaves what it asks and tells.
+pub(super) struct Context<'a> {
+    pub(super) lock: &'a Lock,
+    pub(super) key: Key,
+    pub(super) terms: &'a Terms,
+    pub(super) clocks: Clocks,
+    pub(super) random: &'a mut dyn Random,
+    pub(super) shared: &'a mut Shared,
+    pub(super) doubts: &'a mut Doubts,
+}
+
+impl Context<'_> {
+    pub(super) fn now(&self) -> Moment {
+        self.clocks.now
+    }
+
+    pub(super) fn send(&mut self, of: Of, what: What) -> RequestId {
+        let request = Request {
+            lock: self.lock.clone(),
+            of,
+            what,
+        };
+        self.shared.send((self.lock, self.key), request)
+    }
+
+    pub(super) fn tell(&mut self, output: Output) {
+        self.shared.outputs.push_back(output);
+    }
+
+    /// Has settled rows deleted, which no decision waits for.
+    pub(super) fn cleans(&mut self, rows: Vec<Ticket>) {
+        if !rows.is_empty() {
+            self.shared.to_clean.push(rows);
+        }
+    }
+
+    /// Notes that an attempt has ended, whose requests may still bring a place with a newer ticket.
+    pub(super) fn doubts(&mut self, attempt: &Attempt, newest: Ticket) {
+        if attempt.is_in_doubt {
+            self.doubts.note(attempt.nonce, newest);
+        }
+    }
+
+    /// Takes in that a try failed. Returns the failure if no other try follows.
+    pub(super) fn failed(&mut self, sending: &mut Sending, failure: Failed) -> Option<Failed> {
+        let goes_on = sending.failed(&failure, self.clocks.now, self.random);
+        (!goes_on).then_some(failure)
+    }
+}
+
+/// Nonces of attempts that have ended, of which a request may still be under way: the newest ones.
+#[derive(Default)]
+pub(super) struct Doubts(VecDeque<(Nonce, Ticket)>);
+
+/// The most that an agent remembers.
+const DOUBTS: usize = 64;
+
+impl Doubts {
+    fn note(&mut self, nonce: Nonce, newest: Ticket) {
+        self.0.retain(|(known, _)| *known != nonce);
+        self.0.push_back((nonce, newest));
+        if self.0.len() > DOUBTS {
+            self.0.pop_front();
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes out those of which the item shows a place.
+    pub(super) fn shown(&mut self, item: &LockItem) -> Vec<(Nonce, Ticket)> {
+        let mut shown = Vec::new();
+        self.0.retain(|(nonce, newest)| {
+            let entry = match item.position_of(*nonce) {
+                Some(ItemPosition::Has(_, entry) | ItemPosition::Successor(_, entry)) => entry,
+                None => return true,
+            };
+            if entry.ticket <= *newest {
+                return true;
+            }
+            shown.push((*nonce, entry.ticket));
+            false
+        });
+        shown
+    }
+}
+
+/// An attempt to get a place, over all tries of its requests: they are of one nonce.
+#[derive(Clone, Debug)]
+pub(super) struct Attempt {
+    pub(super) nonce: Nonce,
+    /// A try may have been applied whose answer is not known.
+    pub(super) is_in_doubt: bool,
+    /// The newest beat that was sent.
+    beat: u64,
+}
+
+impl Attempt {
+    pub(super) fn new(nonce: Nonce) -> Self {
+        Attempt {
+            nonce,
+            is_in_doubt: false,
+            beat: 0,
+        }
+    }
+
+    pub(super) fn next_beat(&mut self) -> u64 {
+        self.beat += 1;
+        self.beat
+    }
+
+    /// The entry of a place with this ticket, stamped now.
+    pub(super) fn entry(&self, claim: &Claim, ticket: Ticket, cx: &Context<'_>) -> Entry {
+        let stamps = cx.clocks.stamps();
+        Entry {
+            nonce: self.nonce,
+            owner: cx.terms.owner.to_string(),
+            ticket,
+            tickets: 1,
+            permits: cx.lock.permits,
+            attributes: claim.attributes.clone(),
+            id: None,
+            beat: 0,
+            session: None,
+            lease: cx.terms.in_table(claim.bounds.lease(cx.terms)),
+            stamps,
+            since: stamps.server,
+            given_back: false,
+            address: None,
+            unknown: Unknown::default(),
+        }
+    }
+}
+
+/// When a write was sent that stamps an entry: the belief in the entry counts from then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stamped {
+    pub(super) sent: Moment,
+    /// By how much its server's stamp may be off.
+    slack: Duration,
+}
+
+impl Stamped {
+    pub(super) fn now(cx: &Context<'_>) -> Self {
+        Stamped {
+            sent: cx.now(),
+            slack: cx.clocks.told.slack(cx.now()),
+        }
+    }
+
+    /// By how much the stamps of the entry are early that the answer shows.
+    pub(super) fn early(&self, entry: &Entry, reading: Reading) -> (Moment, Duration) {
+        (self.sent, stamps::early(entry.stamps, self.slack, reading))
+    }
+
+    /// The history of an entry that was taken by a request first sent then, and by its newest try that was sent later. What this client's
+    /// clock has counted in between, its stamps are not early by.
+    pub(super) fn history(
+        first: Stamped,
+        newest: Stamped,
+        (entry, reading): (&Entry, Reading),
+        terms: &Terms,
+    ) -> RenewalHistory {
+        let counted = newest.sent.since(first.sent);
+        let early = newest.early(entry, reading).1.saturating_sub(counted);
+        RenewalHistory::taken((first.sent, early), terms.lease).with_margin(terms.margin)
+    }
+}

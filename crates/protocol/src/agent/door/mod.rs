@@ -1,0 +1,493 @@
+//! A call without a hold: it asks for the lock, clears what has ended out of its way, and waits in the queue, if it waits.
+
+mod queued;
+mod told;
+mod way;
+mod what;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::way::Way;
+use super::again::{Policy, Sending};
+use super::context::{Attempt, Context, Stamped};
+use super::fate::{Exit, Fate};
+use super::terms::Wait;
+use super::waiter::Waiter;
+use super::{CallId, Claim, Cursor, Failed, Of, Refusal, What};
+use crate::doorway::{Seen, Sight};
+use crate::item::{Footing, LockItem};
+use crate::moment::Moment;
+use crate::place::{self, Act, Found, Place as Course};
+use crate::snapshot::Snapshot;
+use crate::stamps::Reading;
+use crate::step::ClearingStep;
+use crate::ticket::{Sequence, Ticket};
+use crate::write::Drawing;
+
+/// A refusal by a condition counts as one try, and so does a live entry in the way. After this many a place that waits draws a ticket, and a
+/// place that does not wait gives in.
+const TRIES_AT_THE_DOOR: u8 = 6;
+/// While another caller is on its way to a free lock, a place pauses for 20 ms, then for 40 ms, and then for 80 ms each time.
+const ON_ITS_WAY: Duration = Duration::from_millis(20);
+/// Tries of a draw. Each that is applied without an answer leaves a gap.
+const TRIES_TO_DRAW: u32 = 4;
+/// The limit of the factor on time-outs, which doubles each time that a place was too slow to join the queue.
+const MAX_PATIENCE: u32 = 8;
+
+pub(super) struct Door {
+    call: CallId,
+    claim: Arc<Claim>,
+    began: Moment,
+    course: Course,
+    attempt: Attempt,
+    /// The lock item as the last answer showed it, and what that answer told of the time.
+    seen: Option<Arc<LockItem>>,
+    reading: Reading,
+    /// What it clears, while it has no ticket.
+    way: Option<Way>,
+    /// Its place in the queue.
+    queue: Option<Box<Waiter>>,
+    asks: Vec<Ask>,
+    /// Its turn to do something comes then, if no request is under way.
+    pauses_until: Option<Moment>,
+    pauses: u32,
+    patience: u32,
+    was_answered: bool,
+    /// The first failure of several requests that were sent at once.
+    failure: Option<Failed>,
+    /// It is to end once its requests are answered, for this reason.
+    ending: Option<Refusal>,
+}
+
+/// A request of it, until it is answered.
+struct Ask {
+    sending: Sending,
+    asked: Asked,
+}
+
+#[derive(Clone)]
+enum Asked {
+    Enter(Entering),
+    EnterOver(Entering),
+    Draw(Drawing, u32),
+    Join(Entering),
+    Read,
+    Query(Option<Cursor>),
+    Delete(Vec<Ticket>),
+    /// A poll of the queue: the lock item.
+    Poll,
+    RenewSlot(Renewing, Footing),
+    RenewRow(Renewing),
+    /// A write of what was judged, made once: what is seen meanwhile does not change it.
+    Step(Step, Box<What>),
+}
+
+/// What a write is for that removes, gives or leaves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// Its answer shows what is left.
+    Evict,
+    /// Of several rows that are made void, one.
+    Void,
+    Settle(Ticket),
+    Redate,
+    Fill,
+    Admit,
+    VoidOwn,
+    Depart,
+    CleanOwn,
+}
+
+/// A request for a place.
+#[derive(Clone, Copy)]
+struct Entering {
+    first: Stamped,
+    newest: Stamped,
+    /// Until when it would have the item stay.
+    keeps: Option<u64>,
+    /// Only the first slot of a free lock will do.
+    is_for_a_free_lock: bool,
+    /// The newest ticket that may have been drawn before.
+    most: Ticket,
+    /// It may make the item.
+    makes: bool,
+    /// Its refusal shows nothing.
+    is_unread: bool,
+}
+
+/// A renewal of a place in the queue.
+#[derive(Clone, Copy)]
+struct Renewing {
+    stamped: Stamped,
+    beat: u64,
+    lease: Duration,
+    /// The lease that was asked for before.
+    before: Duration,
+    keeps: Option<u64>,
+}
+
+impl Door {
+    pub(super) fn new((call, claim): (CallId, Arc<Claim>), cx: &mut Context<'_>) -> Self {
+        Door {
+            call,
+            began: cx.now(),
+            course: course(&claim),
+            claim,
+            attempt: Attempt::new(cx.random.nonce()),
+            seen: None,
+            reading: Reading::UNTOLD,
+            way: None,
+            queue: None,
+            asks: Vec::new(),
+            pauses_until: None,
+            pauses: 0,
+            patience: 1,
+            was_answered: false,
+            failure: None,
+            ending: None,
+        }
+    }
+
+    /// Asks first for what is known of the lock: its client may have released it a moment ago.
+    pub(super) fn sets_out(&mut self, hint: Option<Arc<LockItem>>, cx: &mut Context<'_>) -> Fate {
+        self.seen = hint.filter(|_| self.claim.waits());
+        let known = match &self.seen {
+            Some(item) => self.sight_of(item, cx.terms.filled_slots, cx),
+            None => Seen::Unknown,
+        };
+        let act = self.course.sets_out(known);
+        self.acts(act, cx)
+    }
+
+    /// When something is due.
+    pub(super) fn due(&self, cx: &Context<'_>) -> Option<Moment> {
+        let tries = self.asks.iter().filter_map(|ask| ask.sending.due());
+        let until = match (self.claim.wait, &self.ending) {
+            (Wait::Until(until), None) => Some(until),
+            _ => None,
+        };
+        let own = self.pauses_until.or_else(|| self.overlap_due(cx));
+        tries.chain(until).chain(own).min()
+    }
+
+    /// Does what is due.
+    pub(super) fn on_time(&mut self, cx: &mut Context<'_>) -> Fate {
+        if self.ending.is_none() && self.is_over(cx) {
+            return self.runs_out();
+        }
+        let due = |ask: &Ask| ask.sending.due().is_some_and(|due| due <= cx.clocks.now);
+        if let Some(at) = self.asks.iter().position(due) {
+            let ask = self.asks.remove(at);
+            return self.tries_again(ask, cx);
+        }
+        if self.pauses_until.is_some_and(|until| until <= cx.now()) {
+            self.pauses_until = None;
+            return match self.queue {
+                Some(_) => self.polls(cx),
+                None => self.asks(Asked::Read, cx),
+            };
+        }
+        if self.overlap_due(cx).is_some_and(|due| due <= cx.now()) {
+            return self.asks(Asked::Poll, cx);
+        }
+        Fate::Stays
+    }
+
+    fn tries_again(&mut self, mut ask: Ask, cx: &mut Context<'_>) -> Fate {
+        match self.what(&mut ask.asked, cx) {
+            Some(what) => {
+                let request = cx.send(Of::Call(self.call), what);
+                ask.sending.sent(request, cx.now());
+                self.asks.push(ask);
+                Fate::Stays
+            }
+            None => self.asks_no_more(cx),
+        }
+    }
+
+    /// No caller wants the lock any more. Requests under way run to their end, and what they get is given back.
+    pub(super) fn is_unwanted(&mut self, why: Refusal) -> Fate {
+        self.ending.get_or_insert(why);
+        self.pauses_until = None;
+        self.asks.retain(|ask| ask.sending.due().is_none());
+        self.ends_if_answered()
+    }
+
+    /// The time of the call is over.
+    fn runs_out(&mut self) -> Fate {
+        let why = match self.claim.waits() {
+            true => self.not_granted(),
+            false => Refusal::Late {
+                was_answered: self.was_answered,
+            },
+        };
+        self.is_unwanted(why)
+    }
+
+    fn ends_if_answered(&mut self) -> Fate {
+        match self.asks.is_empty() {
+            true => match self.ending.take() {
+                Some(why) => self.ends(why),
+                None => Fate::Stays,
+            },
+            false => Fate::Stays,
+        }
+    }
+
+    /// The call is refused. A request that was not answered may get a place, and a place in the queue is left.
+    fn ends(&mut self, why: Refusal) -> Fate {
+        if let Some(waiter) = self.queue.take() {
+            let Waiter {
+                attempt,
+                ticket,
+                snapshot,
+                ..
+            } = *waiter;
+            let exit = Exit::of_queue(self.course, attempt, ticket, snapshot.item);
+            return Fate::Leaves(why, exit);
+        }
+        match self.attempt.is_in_doubt {
+            true => Fate::Leaves(why, Exit::unseen(self.attempt.clone())),
+            false => Fate::Refused(why),
+        }
+    }
+
+    fn not_granted(&self) -> Refusal {
+        let shown = self.snapshot();
+        let shown = shown.map(|snapshot| Arc::new(snapshot.item.clone()));
+        Refusal::NotGranted(self.seen.clone().or(shown))
+    }
+
+    fn snapshot(&self) -> Option<&Snapshot<Cursor>> {
+        match &self.queue {
+            Some(waiter) => Some(&waiter.snapshot),
+            None => self.way.as_ref().map(|way| &way.snapshot),
+        }
+    }
+
+    /// When the call stops.
+    fn until(&self, cx: &Context<'_>) -> Moment {
+        match self.claim.wait {
+            Wait::No => cx.terms.no_wait_ends(self.began),
+            Wait::Until(until) => until,
+            Wait::Forever => Moment(Duration::MAX),
+        }
+    }
+
+    fn is_over(&self, cx: &Context<'_>) -> bool {
+        self.until(cx) <= cx.now()
+    }
+
+    fn sight_of(&self, item: &LockItem, slots: usize, cx: &Context<'_>) -> Seen {
+        Seen::Item(Sight {
+            is_too_long: self.is_too_long(item),
+            ..Sight::of(item, cx.lock.permits, slots)
+        })
+    }
+
+    /// Whether its caller will not wait at the end of this queue.
+    fn is_too_long(&self, item: &LockItem) -> bool {
+        let most = self.claim.max_waiters.filter(|_| self.claim.waits());
+        most.is_some_and(|most| most < turns(item))
+    }
+
+    /// The newest ticket that may have been drawn before its own. `None` if the queue is too long, or was not seen.
+    fn most_drawn(&self) -> Option<Ticket> {
+        let any = Ticket::new(u64::MAX);
+        let Some(most) = self.claim.max_waiters else {
+            return Some(any);
+        };
+        let item = self.seen.as_deref()?;
+        let more = most.checked_sub(turns(item))?;
+        Some(item.last.after(more).unwrap_or(any))
+    }
+}
+
+/// What it does next.
+impl Door {
+    /// Does what its course says, up to the next request or its end. Each round of the loop is a step of the machine.
+    fn acts(&mut self, mut act: Act, cx: &mut Context<'_>) -> Fate {
+        loop {
+            act = match act {
+                Act::Enter => return self.enters(cx),
+                Act::EnterOver => return self.enters_over(cx),
+                Act::Draw => return self.draws(cx),
+                Act::Join => {
+                    let entering = Entering::new(None, cx);
+                    return self.asks(Asked::Join(entering), cx);
+                }
+                Act::Pause => {
+                    let span = ON_ITS_WAY * 2_u32.pow(self.pauses.min(2));
+                    self.pauses += 1;
+                    self.pauses_until = Some(cx.now() + span);
+                    return Fate::Stays;
+                }
+                Act::Read => return self.asks(Asked::Read, cx),
+                Act::Clear => match self.clears(cx) {
+                    Some(ClearingStep::Taken) if !self.claim.waits() => {
+                        return self.meets_live_entry(cx);
+                    }
+                    refusal => self.judged(refusal.unwrap_or(ClearingStep::Free), cx),
+                },
+                Act::Decide => match self.decides(cx) {
+                    Some(act) => act,
+                    None => Act::Again,
+                },
+                Act::Wait(position) => return self.waits(position, cx),
+                Act::ReadOn => return self.reads_on(cx),
+                Act::Remove(removal) => return self.removes(removal, cx),
+                Act::Admit(successors) => return self.steps(self.admits(successors, cx), cx),
+                Act::Fill(filling) => return self.steps(self.fills(&filling, cx), cx),
+                Act::VoidOwn => return self.steps(self.voids_own(cx), cx),
+                Act::Depart => return self.steps(self.departs(cx), cx),
+                Act::Hold => return self.takes_its_turn(cx),
+                Act::Again => return self.begins_again(cx),
+                _ => {
+                    let why = self.not_granted();
+                    return self.ends(why);
+                }
+            };
+        }
+    }
+
+    /// Asks for a slot, under a new nonce. A call that bounds the queue, and has not seen it, asks for a free lock only.
+    fn enters(&mut self, cx: &mut Context<'_>) -> Fate {
+        let (most, seen) = (self.most_drawn(), self.seen.take());
+        if most.is_none() && seen.is_some() {
+            self.seen = seen;
+            let act = self.course.asked(Found::Nowhere, self.sight(cx));
+            return self.acts(act, cx);
+        }
+        self.asks_anew(cx);
+        self.way = None;
+        let stays = seen.as_ref().map(|item| item.expires_at);
+        let keeps = stays.and_then(|stays| cx.clocks.keeps(stays, cx.terms));
+        let entering = Entering {
+            is_for_a_free_lock: !self.claim.waits() || most.is_none(),
+            most: most.unwrap_or(Ticket::new(u64::MAX)),
+            makes: seen.is_none(),
+            ..Entering::new(keeps, cx)
+        };
+        self.asks(Asked::Enter(entering), cx)
+    }
+
+    fn enters_over(&mut self, cx: &mut Context<'_>) -> Fate {
+        self.asks_anew(cx);
+        let Some(way) = &self.way else {
+            let why = self.not_granted();
+            return self.ends(why);
+        };
+        let keeps = cx.clocks.keeps(way.snapshot.item.expires_at, cx.terms);
+        let entering = Entering::new(keeps, cx);
+        self.asks(Asked::EnterOver(entering), cx)
+    }
+
+    fn asks_anew(&mut self, cx: &mut Context<'_>) {
+        cx.doubts(&self.attempt, Ticket::default());
+        self.attempt = Attempt::new(cx.random.nonce());
+    }
+
+    /// This place came to nothing: a call that waits asks for another one.
+    fn begins_again(&mut self, cx: &mut Context<'_>) -> Fate {
+        self.asks_anew(cx);
+        if let Some(waiter) = self.queue.take() {
+            cx.doubts(&waiter.attempt, Ticket::default());
+            if waiter.ticket <= waiter.snapshot.item.watermark {
+                // A late join may have put the row there after other clients deleted it.
+                cx.cleans(vec![waiter.ticket]);
+            }
+        }
+        if !self.claim.waits() {
+            let why = self.not_granted();
+            return self.ends(why);
+        }
+        (self.seen, self.way, self.pauses) = (None, None, 0);
+        self.course = course(&self.claim);
+        let act = self.course.sets_out(Seen::Unknown);
+        self.acts(act, cx)
+    }
+
+    /// Sends the first try of a request, unless the time of the call is over.
+    fn asks(&mut self, mut asked: Asked, cx: &mut Context<'_>) -> Fate {
+        if self.is_over(cx) {
+            return self.runs_out();
+        }
+        let Some(what) = self.what(&mut asked, cx) else {
+            return self.asks_no_more(cx);
+        };
+        let request = cx.send(Of::Call(self.call), what);
+        let sending = Sending::new(self.policy(&asked, cx), request, cx.now());
+        self.asks.push(Ask { sending, asked });
+        Fate::Stays
+    }
+
+    /// Sends the first try of a step. What is not there any more makes the queue be read again.
+    fn steps(&mut self, step: Option<(Step, What)>, cx: &mut Context<'_>) -> Fate {
+        match step {
+            Some((step, what)) => self.asks(Asked::Step(step, Box::new(what)), cx),
+            None => self.asks_no_more(cx),
+        }
+    }
+
+    /// All but its renewals gives way to these in the queue.
+    fn policy(&self, asked: &Asked, cx: &Context<'_>) -> Policy {
+        let until = self.until(cx);
+        let policy = match self.claim.waits() {
+            true => Policy::while_waiting(until, cx.terms),
+            false => Policy::at_the_door(self.began, cx.terms),
+        };
+        match (asked, &self.queue) {
+            (Asked::Step(Step::Redate, _), _) => policy.within(1),
+            (Asked::Draw(..), _) => policy.within(TRIES_TO_DRAW),
+            (Asked::RenewSlot(..) | Asked::RenewRow(_), _) => Policy {
+                longest: Policy::of_renewals(until, cx.terms).longest,
+                ..policy
+            },
+            (Asked::Step(Step::VoidOwn | Step::Depart | Step::CleanOwn, _), _) | (_, None) => {
+                policy
+            }
+            (_, Some(waiter)) => Policy {
+                until: until.min(waiter.renewal_due(cx)),
+                ..policy
+            },
+        }
+    }
+
+    /// What was to be removed is not there any more: the queue is read again.
+    fn asks_no_more(&mut self, cx: &mut Context<'_>) -> Fate {
+        match self.asks.is_empty() {
+            true => self.asks(Asked::Query(None), cx),
+            false => Fate::Stays,
+        }
+    }
+}
+
+impl Entering {
+    fn new(keeps: Option<u64>, cx: &Context<'_>) -> Self {
+        let now = Stamped::now(cx);
+        Entering {
+            first: now,
+            newest: now,
+            keeps,
+            is_for_a_free_lock: true,
+            most: Ticket::new(u64::MAX),
+            makes: true,
+            is_unread: false,
+        }
+    }
+}
+
+fn course(claim: &Claim) -> Course {
+    Course::new(place::Claim {
+        waits: claim.waits(),
+        shares: false,
+        max_tries: TRIES_AT_THE_DOOR,
+    })
+}
+
+/// How many turns come before one at the end of this queue, void tickets included.
+fn turns(item: &LockItem) -> u64 {
+    let open = item.last.get().saturating_sub(item.watermark.get());
+    item.turns_before(usize::MAX).saturating_add(open)
+}

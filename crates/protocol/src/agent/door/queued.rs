@@ -1,0 +1,405 @@
+//! A place in the queue: it polls, does what each poll asks for, and takes its turn.
+
+use std::sync::Arc;
+
+use super::{Asked, Door, MAX_PATIENCE, Renewing, Step};
+use crate::agent::context::{Context, Stamped};
+use crate::agent::fate::{Fate, Taken};
+use crate::agent::leaving::void_row;
+use crate::agent::waiter::{Heard, Waiter};
+use crate::agent::{Answer, Shown, What};
+use crate::entry::Entry;
+use crate::item::{Footing, ItemPosition, LockItem, RowState, TicketRow};
+use crate::lease::{Renewal, RenewalHistory};
+use crate::moment::Moment;
+use crate::place::{Act, Found};
+use crate::step::{Filling, QueuePosition};
+use crate::ticket::Ticket;
+use crate::write::{Drawing, LockWrite, RowWrite};
+
+impl Door {
+    /// Draws a ticket. From now on there is a ticket, and however the place ends, the ticket is settled.
+    pub(super) fn draws(&mut self, cx: &mut Context<'_>) -> Fate {
+        if self.most_drawn().is_none() {
+            let act = self.course.drew(false);
+            return self.acts(act, cx);
+        }
+        self.asks_anew(cx);
+        self.asks(Asked::Draw(self.drawing(cx), 1), cx)
+    }
+
+    /// How to draw as the item asks for, as far as that is known.
+    pub(super) fn drawing(&self, cx: &Context<'_>) -> Drawing {
+        let (seen, join_timeout) = (self.seen.as_deref(), cx.terms.join_timeout);
+        let is_short = |item: &LockItem| item.join_timeout < Some(join_timeout);
+        Drawing {
+            stamps: cx.clocks.stamps(),
+            seen: seen.map(|item| item.drawn).unwrap_or_default(),
+            join_timeout,
+            raises_join_timeout: seen.is_some_and(is_short),
+            keeps: seen.and_then(|item| cx.clocks.keeps(item.expires_at, cx.terms)),
+        }
+    }
+
+    /// A place in the queue, of which the answer shows the slot, or the draw of its ticket.
+    pub(super) fn queues_up(
+        &mut self,
+        place: (Ticket, RenewalHistory),
+        shown: (&LockItem, Heard),
+        cx: &Context<'_>,
+    ) {
+        let waiter = Waiter::new(self.attempt.clone(), place, shown, cx.terms);
+        self.queue = Some(Box::new(waiter));
+        self.way = None;
+    }
+
+    /// What the newest poll asks for.
+    pub(super) fn decides(&mut self, cx: &Context<'_>) -> Option<Act> {
+        let step = self.queue.as_ref()?.decide(cx);
+        Some(self.course.steps(step))
+    }
+
+    /// Waits until it polls, or is renewed.
+    pub(super) fn waits(&mut self, position: QueuePosition, cx: &mut Context<'_>) -> Fate {
+        let jitter = 0.75 + cx.random.unit() / 2.0;
+        if let Some(waiter) = &mut self.queue {
+            waiter.waits(position, jitter, cx);
+            self.pauses_until = Some(waiter.due(cx));
+        }
+        Fate::Stays
+    }
+
+    /// Renews its place if that is due, or polls.
+    pub(super) fn polls(&mut self, cx: &mut Context<'_>) -> Fate {
+        let Some(waiter) = &self.queue else {
+            return Fate::Stays;
+        };
+        let is_due = waiter.renewal_due(cx) <= cx.now();
+        let slot = match waiter.position() {
+            Some(ItemPosition::Successor(index, entry)) => {
+                let (item, at) = (
+                    &waiter.snapshot.item,
+                    waiter.snapshot.item.at_successor(index),
+                );
+                Some(Footing::of(item, at, entry))
+            }
+            _ => None,
+        };
+        match slot {
+            Some(footing) if is_due => {
+                let renewing = self.renewing(cx);
+                self.asks(Asked::RenewSlot(renewing, footing), cx)
+            }
+            None if is_due => {
+                let renewing = self.renewing(cx);
+                self.asks(Asked::RenewRow(renewing), cx)
+            }
+            _ => self.looks(cx),
+        }
+    }
+
+    fn looks(&mut self, cx: &mut Context<'_>) -> Fate {
+        let wants_rows = self.queue.as_ref().is_some_and(|it| it.wants_rows(cx));
+        match wants_rows {
+            true => self.asks(Asked::Query(None), cx),
+            // One that was sent before, and is under way, is as good.
+            false if self.polls_under_way().next().is_some() => Fate::Stays,
+            false => self.asks(Asked::Poll, cx),
+        }
+    }
+
+    fn renewing(&mut self, cx: &Context<'_>) -> Renewing {
+        let stamped = Stamped::now(cx);
+        let Some(waiter) = &mut self.queue else {
+            return Renewing::none(stamped);
+        };
+        let lease = waiter.lease_to_ask_for(cx);
+        Renewing {
+            stamped,
+            beat: waiter.attempt.next_beat(),
+            lease,
+            before: waiter.beats.asks_for(lease),
+            keeps: None,
+        }
+    }
+
+    fn polls_under_way(&self) -> impl Iterator<Item = Moment> {
+        let polls = self
+            .asks
+            .iter()
+            .filter(|ask| matches!(ask.asked, Asked::Poll));
+        polls.map(|ask| ask.sending.sent)
+    }
+
+    /// When a successor that may hold the lock at any moment sends the next poll, though the last one is not answered.
+    pub(super) fn overlap_due(&self, cx: &Context<'_>) -> Option<Moment> {
+        let waiter = self.queue.as_ref().filter(|_| self.ending.is_none())?;
+        let mut polls = self.polls_under_way();
+        let (only, None) = (polls.next()?, polls.next()) else {
+            return None;
+        };
+        Some(only + waiter.overlap(cx)?)
+    }
+
+    /// Gives slots to the next in the queue, as the snapshot shows them.
+    pub(super) fn fills(&self, filling: &Filling, cx: &Context<'_>) -> Option<(Step, What)> {
+        let snapshot = self.snapshot()?;
+        let found = filling.found.iter();
+        let found: Vec<_> = found
+            .filter_map(|at| snapshot.waiting(*at).cloned())
+            .collect();
+        let (slots, date) = (cx.terms.filled_slots, cx.clocks.stamps().server);
+        let filled = (&found[..], filling.watermark);
+        let write = LockWrite::fill(cx.lock.permits, &snapshot.item, filled, slots, date);
+        Some((Step::Fill, What::shown(write)))
+    }
+
+    pub(super) fn admits(&self, successors: usize, cx: &Context<'_>) -> Option<(Step, What)> {
+        let item = &self.snapshot()?.item;
+        let admitted = item.successors().get(..successors)?;
+        let write = LockWrite::admit(cx.lock.permits, item.first_successor(), admitted)?;
+        Some((Step::Admit, What::shown(write)))
+    }
+
+    pub(super) fn voids_own(&self, cx: &Context<'_>) -> Option<(Step, What)> {
+        let (waiter, expiry) = (self.queue.as_ref()?, cx.clocks.row_expiry(cx.terms));
+        let void = RowWrite::void_own(waiter.attempt.nonce, 1, expiry);
+        Some((Step::VoidOwn, What::WriteRow(waiter.ticket, void)))
+    }
+
+    pub(super) fn departs(&self, cx: &Context<'_>) -> Option<(Step, What)> {
+        let leave = LockWrite::leave(cx.lock.permits, self.queue.as_ref()?.ticket);
+        Some((Step::Depart, What::shown(leave)))
+    }
+
+    fn cleans_own(&self) -> Option<(Step, What)> {
+        let ticket = self.queue.as_ref()?.ticket;
+        let clean = RowWrite::remove(&void_row(ticket));
+        Some((Step::CleanOwn, What::WriteRow(ticket, clean)))
+    }
+
+    /// Its turn has come.
+    pub(super) fn takes_its_turn(&mut self, cx: &mut Context<'_>) -> Fate {
+        let Some(waiter) = self.queue.take() else {
+            return self.begins_again(cx);
+        };
+        let item = Arc::new(waiter.snapshot.item.clone());
+        let own = item.position_of_place(waiter.attempt.nonce, waiter.ticket);
+        if !matches!(own, Some(ItemPosition::Has(..))) {
+            self.queue = Some(waiter);
+            return self.begins_again(cx);
+        }
+        Fate::Holds(Box::new(Taken {
+            call: self.call,
+            attempt: waiter.attempt,
+            beats: waiter.beats,
+            claim: Arc::clone(&self.claim),
+            began: self.began,
+            item,
+        }))
+    }
+
+    /// Takes in the answer to a draw.
+    pub(super) fn drew(
+        &mut self,
+        (drawing, tries): (Drawing, u32),
+        (item, heard): (Option<Arc<LockItem>>, Heard),
+        is_applied: bool,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        let Some(item) = item.filter(|_| is_applied || tries < 3) else {
+            let act = self.course.drew(false);
+            return self.acts(act, cx);
+        };
+        self.seen = Some(Arc::clone(&item));
+        if !is_applied {
+            // Each further try knows better what stands on the item.
+            let better = Drawing {
+                stamps: drawing.stamps,
+                ..self.drawing(cx)
+            };
+            if better == drawing || self.most_drawn().is_none_or(|most| most < item.last) {
+                let act = self.course.drew(false);
+                return self.acts(act, cx);
+            }
+            return self.asks(Asked::Draw(better, tries + 1), cx);
+        }
+        let act = self.course.drew(true);
+        let history =
+            RenewalHistory::taken((heard.sent, std::time::Duration::ZERO), cx.terms.lease);
+        self.queues_up(
+            (item.last, history.with_margin(cx.terms.margin)),
+            (&item, heard),
+            cx,
+        );
+        self.acts(act, cx)
+    }
+
+    /// Takes in the answer to a join: its row, or that other clients had closed the gap already.
+    pub(super) fn joined(
+        &mut self,
+        (first, newest): (Stamped, Stamped),
+        answer: Answer,
+        heard: Heard,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        let row = match answer {
+            Answer::Applied(Shown::Row(row)) | Answer::ConditionFailed(Some(Shown::Row(row))) => {
+                Some(row.state)
+            }
+            _ => None,
+        };
+        let own = |entry: &Entry| entry.nonce == self.attempt.nonce;
+        let is_waiting = match (row, &mut self.queue) {
+            (Some(RowState::Waiting(entry)), Some(waiter)) if own(&entry) => {
+                let shown = (&entry, heard.reading);
+                waiter.beats = Stamped::history(first, newest, shown, cx.terms);
+                waiter.row_is_renewed(newest.sent, cx.terms.lease);
+                true
+            }
+            _ => {
+                self.patience = (self.patience * 2).min(MAX_PATIENCE);
+                false
+            }
+        };
+        let act = self.course.joined(is_waiting);
+        self.acts(act, cx)
+    }
+
+    /// Takes in the answer to a renewal of a slot, which is a poll too.
+    pub(super) fn slot_is_renewed(
+        &mut self,
+        renewing: Renewing,
+        footing: Footing,
+        (item, is_applied): (Option<Arc<LockItem>>, bool),
+        heard: Heard,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        let Some(waiter) = &mut self.queue else {
+            return Fate::Stays;
+        };
+        let shown = item.as_deref().and_then(|item| item.entry_at(footing.at));
+        let own =
+            shown.filter(|it| it.nonce == waiter.attempt.nonce && it.ticket == footing.ticket);
+        let stands = Renewal::refused(own.map(|own| own.beat), renewing.beat) == Renewal::Stands;
+        match own.filter(|_| is_applied || stands) {
+            Some(own) => {
+                let early = renewing.stamped.early(own, heard.reading);
+                waiter.beats.renewed(own.beat, early);
+            }
+            None => waiter.beats.renewal_refused(renewing.before),
+        }
+        self.polled_item(item, heard, cx)
+    }
+
+    /// Takes in the answer to a renewal of its row. If the row is no longer there, reading the queue shows why.
+    pub(super) fn row_is_renewed(
+        &mut self,
+        renewing: Renewing,
+        answer: Answer,
+        heard: Heard,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        let Some(waiter) = &mut self.queue else {
+            return Fate::Stays;
+        };
+        waiter.row_is_renewed(renewing.stamped.sent, renewing.lease);
+        let (row, is_applied) = match answer {
+            Answer::Applied(Shown::Row(row)) => (Some(row), true),
+            Answer::ConditionFailed(Some(Shown::Row(row))) => (Some(row), false),
+            _ => (None, false),
+        };
+        let entry = row.as_deref().and_then(TicketRow::waiting);
+        let entry = entry.filter(|it| it.nonce == waiter.attempt.nonce);
+        match entry.filter(|it| is_applied || it.beat >= renewing.beat) {
+            Some(own) => {
+                let early = renewing.stamped.early(own, heard.reading);
+                waiter.beats.renewed(own.beat, early);
+            }
+            None => {
+                waiter.beats.renewal_refused(renewing.before);
+                let is_void = row.is_some_and(|row| matches!(row.state, RowState::Void(_)));
+                (waiter.is_void, waiter.is_row_missing) = (is_void, !is_void);
+            }
+        }
+        if waiter.needs_no_poll(cx) {
+            self.pauses_until = Some(waiter.due(cx));
+            return Fate::Stays;
+        }
+        self.looks(cx)
+    }
+
+    /// Takes in a lock item that an answer shows, or that there is none.
+    pub(super) fn polled_item(
+        &mut self,
+        item: Option<Arc<LockItem>>,
+        heard: Heard,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        let snapshot = item.map(|item| crate::snapshot::Snapshot::of((*item).clone()));
+        self.polled(snapshot, heard, cx)
+    }
+
+    /// A poll, or a step, had no time for more tries before a renewal.
+    pub(super) fn gives_way(&mut self, cx: &mut Context<'_>) -> Fate {
+        match self.asks.is_empty() {
+            true => self.polls(cx),
+            false => Fate::Stays,
+        }
+    }
+
+    /// Takes in that the lock shows this place, in the answer to a request of another place of this client.
+    pub(in crate::agent) fn hears(&mut self, item: &Arc<LockItem>, cx: &mut Context<'_>) -> Fate {
+        let Some(waiter) = &mut self.queue else {
+            return Fate::Stays;
+        };
+        let own = item.hold_of(waiter.attempt.nonce, waiter.ticket);
+        // While a request of its own is under way, that one's answer says the same.
+        if own.is_none() || !self.asks.is_empty() || self.pauses_until.is_none() {
+            return Fate::Stays;
+        }
+        waiter.hears(item, cx.now());
+        self.pauses_until = None;
+        let act = self.course.polled();
+        self.acts(act, cx)
+    }
+
+    /// Takes in that its own row is void, or that its departure was counted, or was not because the ticket was given a slot before.
+    pub(super) fn retired(
+        &mut self,
+        step: Step,
+        (item, is_applied): (Option<Arc<LockItem>>, bool),
+        heard: Heard,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        let act = match step {
+            Step::VoidOwn => self.course.voided(),
+            Step::Depart if is_applied => self.course.departed(true, Found::Nowhere),
+            Step::Depart => {
+                if let (Some(waiter), Some(item)) = (&mut self.queue, &item) {
+                    waiter.saw(crate::snapshot::Snapshot::of((**item).clone()), heard);
+                }
+                return self.steps(self.cleans_own(), cx);
+            }
+            _ => {
+                let waiter = self.queue.as_ref();
+                let found = waiter.and_then(|waiter| waiter.position());
+                let found = found.into();
+                self.course.departed(false, found)
+            }
+        };
+        self.acts(act, cx)
+    }
+}
+
+impl Renewing {
+    fn none(stamped: Stamped) -> Self {
+        Renewing {
+            stamped,
+            beat: 0,
+            lease: std::time::Duration::ZERO,
+            before: std::time::Duration::ZERO,
+            keeps: None,
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! What a call is told.
+
+use std::sync::Arc;
+
+use super::{Ask, Asked, Door, Entering, Step};
+use crate::agent::again::Sending;
+use crate::agent::context::{Context, Stamped};
+use crate::agent::fate::{Exit, Fate, Taken};
+use crate::agent::waiter::Heard;
+use crate::agent::{Answer, Failed, Of, Refusal, Reply, RequestId, Shown};
+use crate::doorway::Seen;
+use crate::item::{ItemPosition, LockItem};
+use crate::lease;
+use crate::place::Found;
+use crate::ticket::Ticket;
+
+impl Door {
+    /// Takes in what became of a request.
+    pub(in crate::agent) fn answered(
+        &mut self,
+        request: RequestId,
+        reply: Reply,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        let Some(at) = self.asks.iter().position(|ask| ask.sending.is(request)) else {
+            return Fate::Stays;
+        };
+        let mut ask = self.asks.remove(at);
+        let is_for_a_place = matches!(ask.asked, Asked::Enter(_) | Asked::EnterOver(_));
+        match reply.answer {
+            Ok(answer) => {
+                self.was_answered = true;
+                let heard = Heard {
+                    sent: ask.sending.sent,
+                    arrived: reply.arrived,
+                    reading: reply.reading,
+                };
+                self.told(ask, answer, heard, cx)
+            }
+            Err(failure) => {
+                self.attempt.is_in_doubt |= is_for_a_place && failure.is_ambiguous();
+                if self.ending.is_some() {
+                    return self.ends_if_answered();
+                }
+                match cx.failed(&mut ask.sending, failure) {
+                    None => {
+                        self.asks.push(ask);
+                        Fate::Stays
+                    }
+                    Some(failure) => self.failed(ask.asked, failure, cx),
+                }
+            }
+        }
+    }
+
+    pub(super) fn failed(&mut self, asked: Asked, failure: Failed, cx: &mut Context<'_>) -> Fate {
+        match asked {
+            Asked::Step(Step::Redate, _) => {
+                let why = self.not_granted();
+                self.ends(why)
+            }
+            Asked::Delete(_) => self.asks(Asked::Query(None), cx),
+            Asked::Step(step @ Step::CleanOwn, _) => {
+                self.retired(step, (None, false), Heard::NEVER, cx)
+            }
+            // Nothing of a draw was applied, or what was leaves a gap.
+            Asked::Draw(..) if failure.is_transient() && !self.is_over(cx) => {
+                let act = self.course.drew(false);
+                self.acts(act, cx)
+            }
+            _ if self.queue.is_some() && failure.is_transient() && !self.is_over(cx) => {
+                self.gives_way(cx)
+            }
+            Asked::Step(Step::Void, _) if !self.asks.is_empty() => {
+                self.failure.get_or_insert(failure);
+                Fate::Stays
+            }
+            _ => {
+                let failure = self.failure.take().unwrap_or(failure);
+                self.ends(Refusal::Failed(failure))
+            }
+        }
+    }
+
+    pub(super) fn told(
+        &mut self,
+        ask: Ask,
+        answer: Answer,
+        heard: Heard,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        let item = match &answer {
+            Answer::Applied(Shown::Item(item))
+            | Answer::ConditionFailed(Some(Shown::Item(item)))
+            | Answer::Read(Some(item)) => Some(Arc::clone(item)),
+            _ => None,
+        };
+        let is_applied = matches!(answer, Answer::Applied(_));
+        match ask.asked {
+            Asked::Enter(entering) | Asked::EnterOver(entering) => {
+                self.asked(ask.sending, ask.asked, entering, (item, heard), cx)
+            }
+            Asked::Draw(drawing, tries) if self.ending.is_none() || is_applied => {
+                self.drew((drawing, tries), (item, heard), is_applied, cx)
+            }
+            _ if self.ending.is_some() => self.ends_if_answered(),
+            Asked::Draw(..) => Fate::Stays,
+            Asked::Join(entering) => {
+                self.joined((entering.first, entering.newest), answer, heard, cx)
+            }
+            Asked::Read => {
+                (self.seen, self.reading) = (item, heard.reading);
+                let seen = match &self.seen {
+                    Some(item) => self.sight_of(item, cx.terms.filled_slots, cx),
+                    None => Seen::Nobody,
+                };
+                let act = self.course.read(seen);
+                self.acts(act, cx)
+            }
+            Asked::Poll => {
+                // What the place does by an earlier answer comes first.
+                let is_poll = |it: &Ask| matches!(it.asked, Asked::Poll);
+                if !self.asks.iter().all(is_poll) {
+                    return Fate::Stays;
+                }
+                // The later of two polls makes the earlier one old.
+                self.asks
+                    .retain(|it| !matches!(it.asked, Asked::Poll) || it.sending.sent > heard.sent);
+                self.polled_item(item, heard, cx)
+            }
+            Asked::RenewSlot(renewing, footing) => {
+                self.slot_is_renewed(renewing, footing, (item, is_applied), heard, cx)
+            }
+            Asked::RenewRow(renewing) => self.row_is_renewed(renewing, answer, heard, cx),
+            Asked::Delete(_) => self.asks(Asked::Query(None), cx),
+            Asked::Step(step, _) => self.stepped(
+                (step, ask.sending.is_in_doubt),
+                (item, is_applied),
+                heard,
+                cx,
+            ),
+            Asked::Query(after) => self.read_page(after.is_some(), answer, heard, cx),
+        }
+    }
+
+    fn stepped(
+        &mut self,
+        (step, is_in_doubt): (Step, bool),
+        (item, is_applied): (Option<Arc<LockItem>>, bool),
+        heard: Heard,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        match step {
+            Step::Settle(upto) if is_applied && self.queue.is_none() => self.settled(upto, cx),
+            Step::Settle(_) => self.asks(Asked::Query(None), cx),
+            Step::Evict | Step::Admit => self.polled_item(item, heard, cx),
+            Step::Fill => {
+                if let (true, Some(item), Some(waiter)) =
+                    (is_applied || is_in_doubt, &item, &self.queue)
+                {
+                    let rows = waiter.snapshot.settled_rows(item.watermark);
+                    cx.cleans(rows.map(|row| row.ticket).collect());
+                }
+                self.polled_item(item, heard, cx)
+            }
+            Step::Void => match (self.asks.is_empty(), self.failure.take()) {
+                (true, None) => self.asks(Asked::Query(None), cx),
+                (true, Some(failure)) => self.ends(Refusal::Failed(failure)),
+                (false, failure) => {
+                    self.failure = failure;
+                    Fate::Stays
+                }
+            },
+            Step::Redate => {
+                let why = self.not_granted();
+                self.ends(why)
+            }
+            Step::VoidOwn | Step::Depart | Step::CleanOwn => {
+                self.retired(step, (item, is_applied), heard, cx)
+            }
+        }
+    }
+
+    /// Takes in the answer to a request for a place: where the item shows the place, or else the lock.
+    pub(super) fn asked(
+        &mut self,
+        sending: Sending,
+        asked: Asked,
+        entering: Entering,
+        (item, heard): (Option<Arc<LockItem>>, Heard),
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        let nonce = self.attempt.nonce;
+        let position = item.as_ref().and_then(|item| item.position_of(nonce));
+        let own = position.map(|position| match position {
+            ItemPosition::Has(at, entry) => (Some(at), entry.clone()),
+            ItemPosition::Successor(_, entry) => (None, entry.clone()),
+        });
+        match (item, own) {
+            (Some(item), Some((at, entry))) => {
+                let believed = entering.first.sent + lease::believed(cx.terms.lease);
+                let is_old = self.attempt.is_in_doubt && believed <= cx.now();
+                let wanted = self.ending.is_none() && !is_old;
+                let (first, newest) = (entering.first, entering.newest);
+                let beats = Stamped::history(first, newest, (&entry, heard.reading), cx.terms);
+                if wanted && at.is_none() && self.claim.waits() {
+                    self.queues_up((entry.ticket, beats), (&item, heard), cx);
+                    let act = self.course.asked(Found::Waits, Seen::Unknown);
+                    return self.acts(act, cx);
+                }
+                if !wanted || at.is_none() {
+                    return self.gives_back((entry.ticket, item), is_old, cx);
+                }
+                self.course.asked(Found::Holds, Seen::Unknown);
+                if matches!(asked, Asked::EnterOver(_)) {
+                    let way = self.way.take();
+                    let rows = way
+                        .iter()
+                        .flat_map(|way| way.snapshot.settled_rows(entry.ticket));
+                    cx.cleans(rows.map(|row| row.ticket).collect());
+                }
+                Fate::Holds(Box::new(Taken {
+                    call: self.call,
+                    attempt: self.attempt.clone(),
+                    beats,
+                    claim: Arc::clone(&self.claim),
+                    began: self.began,
+                    item,
+                }))
+            }
+            (item, _) if self.ending.is_some() => {
+                self.resolved(item.as_ref(), cx);
+                self.ends_if_answered()
+            }
+            (Some(item), None) if entering.keeps.is_some_and(|keeps| item.expires_at > keeps) => {
+                self.asks_again(sending, asked, cx)
+            }
+            (item, _) => {
+                self.resolved(item.as_ref(), cx);
+                (self.seen, self.reading) = (item, heard.reading);
+                let act = self.course.asked(Found::Nowhere, self.sight(cx));
+                self.acts(act, cx)
+            }
+        }
+    }
+
+    /// A refusal that shows the item says that no try was applied before it. A copy may still come.
+    pub(super) fn resolved(&mut self, item: Option<&Arc<LockItem>>, cx: &mut Context<'_>) {
+        if item.is_some() || self.attempt.is_in_doubt {
+            cx.doubts(&self.attempt, Ticket::default());
+            self.attempt.is_in_doubt = false;
+        }
+    }
+
+    /// The item stays longer than this request would have it stay: it is sent again at once without that.
+    pub(super) fn asks_again(
+        &mut self,
+        mut sending: Sending,
+        mut asked: Asked,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        if let Asked::Enter(entering) | Asked::EnterOver(entering) = &mut asked {
+            entering.keeps = None;
+        }
+        let Some(what) = self.what(&mut asked, cx) else {
+            return self.asks_no_more(cx);
+        };
+        let request = cx.send(Of::Call(self.call), what);
+        sending.sent(request, cx.now());
+        self.asks.push(Ask { sending, asked });
+        Fate::Stays
+    }
+
+    /// Gives back a place that the call does not take: it waits in a slot, came of an old copy, or is not wanted any more. After an old copy
+    /// the call asks again.
+    pub(super) fn gives_back(
+        &mut self,
+        (ticket, item): (Ticket, Arc<LockItem>),
+        is_old: bool,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        let attempt = self.attempt.clone();
+        let leaving = Exit::of(attempt, ticket, Arc::clone(&item));
+        if let Some(why) = self.ending.take() {
+            return Fate::Leaves(why, leaving);
+        }
+        if !is_old {
+            return Fate::Leaves(Refusal::NotGranted(Some(item)), leaving);
+        }
+        self.attempt.is_in_doubt = false;
+        let act = self.course.asked(Found::Nowhere, Seen::Unknown);
+        match self.acts(act, cx) {
+            Fate::Stays => Fate::Beside(leaving),
+            Fate::Refused(why) => Fate::Leaves(why, leaving),
+            fate => fate,
+        }
+    }
+
+    /// What its refusal shows: any slot is for a place that comes at the same time as others.
+    pub(super) fn sight(&self, cx: &Context<'_>) -> Seen {
+        match &self.seen {
+            Some(item) => self.sight_of(item, cx.terms.slots, cx),
+            None => Seen::Nobody,
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! What stands in the way of a call, and what is removed of it.
+
+use std::sync::Arc;
+
+use super::{Asked, Door, Step};
+use crate::agent::context::Context;
+use crate::agent::fate::Fate;
+use crate::agent::waiter::Heard;
+use crate::agent::{Answer, Cursor, Page, What};
+use crate::doorway::Seen;
+use crate::item::{LockItem, RowState, TicketRow};
+use crate::judge::Judge;
+use crate::place::Act;
+use crate::redating::{Redating, next_redating};
+use crate::snapshot::Snapshot;
+use crate::stamps::Reading;
+use crate::step::{self, ClearingStep, Removal, Unsettled};
+use crate::ticket::Ticket;
+use crate::write::{LockWrite, RowWrite};
+
+/// The most steps that a call takes through the queue: as many as there can be slots, and a few pages behind them.
+const STEPS: usize = 49;
+/// The most evictions of a call: as many as can share a fair lock, and all slots.
+const EVICTIONS: usize = 97;
+/// DynamoDB's limit for one batch of deletes.
+const BATCH: usize = 25;
+
+/// What is to be cleared.
+pub(super) struct Way {
+    pub(super) snapshot: Snapshot<Cursor>,
+    pub(super) reading: Reading,
+    steps: usize,
+    evictions: usize,
+}
+
+impl Door {
+    /// The verdict on what stands in the way. `None` if there is no item.
+    pub(super) fn clears(&mut self, cx: &Context<'_>) -> Option<ClearingStep> {
+        if let Some(item) = self.seen.take() {
+            self.way = Some(Way::of(&item, self.reading));
+        }
+        let (permits, way) = (cx.lock.permits, self.way.as_mut()?);
+        // It has watched nothing.
+        let (judge, now) = (Judge::default(), cx.clocks.judges(way.reading, cx.terms));
+        let item = &way.snapshot.item;
+        let view = judge.view(&way.snapshot, &now);
+        let expired = |gap| judge.expired(item, &now, gap);
+        let refusal = step::next_refusal(&view, item.has_left(permits), expired);
+        Some(match way.allows(&refusal) {
+            true => refusal,
+            // Dead participants that are left do not matter if there is room for the claim.
+            false if way.snapshot.item.has_room_for(permits) => ClearingStep::Free,
+            false => ClearingStep::Taken,
+        })
+    }
+
+    pub(super) fn judged(&mut self, refusal: ClearingStep, cx: &Context<'_>) -> Act {
+        let seen = match &self.way {
+            Some(way) => self.sight_of(&way.snapshot.item, cx.terms.filled_slots, cx),
+            None => Seen::Nobody,
+        };
+        if refusal == ClearingStep::Taken {
+            // What is in the way may have a slot left, for which it asks next.
+            let item = self.way.take().map(|way| Arc::new(way.snapshot.item));
+            self.seen = item;
+        }
+        self.course.clears(refusal, seen)
+    }
+
+    /// A live entry stands in the way. What keeps the next caller from judging it is stamped first.
+    pub(super) fn meets_live_entry(&mut self, cx: &mut Context<'_>) -> Fate {
+        match self.redating(cx).filter(|_| !self.is_over(cx)) {
+            Some(what) => self.steps(Some((Step::Redate, what)), cx),
+            None => {
+                let why = self.not_granted();
+                self.ends(why)
+            }
+        }
+    }
+
+    pub(super) fn redating(&self, cx: &Context<'_>) -> Option<What> {
+        let way = self.way.as_ref()?;
+        let (item, rows) = (&way.snapshot.item, &way.snapshot.rows);
+        Some(
+            match next_redating(cx.lock.permits, item, rows, way.reading)? {
+                Redating::OnItem(write) => What::shown(write),
+                Redating::InRow(ticket, write) => What::WriteRow(ticket, write),
+            },
+        )
+    }
+
+    pub(super) fn reads_on(&mut self, cx: &mut Context<'_>) -> Fate {
+        let queue = self.queue.as_mut().map(|waiter| &mut waiter.snapshot);
+        let snapshot = queue.or(self.way.as_mut().map(|way| &mut way.snapshot));
+        let next = snapshot.and_then(|snapshot| {
+            let cursor = snapshot.next.take()?;
+            // Skips settled rows that no page has shown yet, however many there are.
+            let watermark = snapshot.item.watermark;
+            let is_in_settled = snapshot
+                .rows
+                .last()
+                .is_some_and(|row| row.ticket < watermark);
+            Some(match is_in_settled {
+                true => Cursor::Ticket(watermark),
+                false => cursor,
+            })
+        });
+        self.asks(Asked::Query(next), cx)
+    }
+
+    pub(super) fn removes(&mut self, removal: Removal, cx: &mut Context<'_>) -> Fate {
+        let Removal::Void(over) = removal else {
+            return self.steps(self.removal(&removal, cx), cx);
+        };
+        // All at once, and all are awaited.
+        let voids = over.iter().filter_map(|one| self.voids(one, cx));
+        for void in voids.collect::<Vec<_>>() {
+            let fate = self.steps(Some((Step::Void, void)), cx);
+            if !matches!(fate, Fate::Stays) {
+                return fate;
+            }
+        }
+        self.asks_no_more(cx)
+    }
+
+    fn removal(&self, removal: &Removal, cx: &Context<'_>) -> Option<(Step, What)> {
+        let (permits, item) = (cx.lock.permits, &self.snapshot()?.item);
+        let (step, write) = match removal {
+            Removal::Evict(has) => {
+                let (dead, held) = item.who(*has)?;
+                let date = cx.clocks.stamps().server;
+                (Step::Evict, LockWrite::evict(permits, dead, held, date))
+            }
+            Removal::EvictSuccessor(index) => {
+                let (dead, at) = (item.successors().get(*index)?, item.at_successor(*index));
+                (Step::Evict, LockWrite::evict_successor(permits, at, dead))
+            }
+            Removal::Settle(upto) => (Step::Settle(*upto), LockWrite::settle(permits, item, *upto)),
+            Removal::Void(_) => return None,
+        };
+        Some((step, What::shown(write)))
+    }
+
+    fn voids(&self, over: &Unsettled, cx: &Context<'_>) -> Option<What> {
+        Some(match *over {
+            Unsettled::Gap(first, last) => {
+                let gap = TicketRow {
+                    ticket: last,
+                    tickets: last.get() - first.get() + 1,
+                    state: RowState::Void(None),
+                    expires_at: cx.clocks.row_expiry(cx.terms),
+                };
+                What::WriteRow(last, RowWrite::void_gap(gap))
+            }
+            Unsettled::Dead(ticket) => {
+                let dead = self.snapshot()?.waiting(ticket)?;
+                What::WriteRow(ticket, RowWrite::void_dead(dead))
+            }
+        })
+    }
+
+    /// Deletes the rows over which the watermark was raised, because they would have to be read again.
+    pub(super) fn settled(&mut self, upto: Ticket, cx: &mut Context<'_>) -> Fate {
+        let rows = self
+            .way
+            .iter()
+            .flat_map(|way| way.snapshot.settled_rows(upto));
+        let rows: Vec<_> = rows.map(|row| row.ticket).take(BATCH).collect();
+        match rows.is_empty() {
+            true => self.asks(Asked::Query(None), cx),
+            false => self.asks(Asked::Delete(rows), cx),
+        }
+    }
+
+    pub(super) fn read_page(
+        &mut self,
+        is_more: bool,
+        answer: Answer,
+        heard: Heard,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        let Answer::Page(Page { item, rows, next }) = answer else {
+            return self.polled(None, heard, cx);
+        };
+        let (before, reading) = match (&self.queue, &self.way) {
+            (Some(waiter), _) => (Some(&waiter.snapshot), waiter.reading),
+            (None, Some(way)) => (Some(&way.snapshot), way.reading),
+            (None, None) => (None, heard.reading),
+        };
+        let (snapshot, reading) = match before.filter(|_| is_more) {
+            Some(before) => (Some(before.clone()), reading.and_then(heard.reading)),
+            None => {
+                let first = item.map(|item| Snapshot::of((*item).clone()));
+                (first, heard.reading)
+            }
+        };
+        let snapshot = snapshot.map(|snapshot| snapshot.with(rows, next));
+        self.polled(snapshot, Heard { reading, ..heard }, cx)
+    }
+
+    /// Takes in what is seen, or that there is no lock item any more.
+    pub(super) fn polled(
+        &mut self,
+        snapshot: Option<Snapshot<Cursor>>,
+        heard: Heard,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        self.pauses_until = None;
+        let act = match (snapshot, &mut self.queue, &mut self.way) {
+            (Some(snapshot), Some(waiter), _) => {
+                waiter.saw(snapshot, heard);
+                self.course.polled()
+            }
+            (None, Some(waiter), _) => {
+                let is_settled = waiter.ticket <= waiter.snapshot.item.watermark;
+                self.course.lock_gone(is_settled)
+            }
+            (Some(snapshot), None, Some(way)) => {
+                (way.snapshot, way.reading) = (snapshot, heard.reading);
+                self.course.polled()
+            }
+            (Some(snapshot), None, None) => {
+                let way = Way::of(&snapshot.item, heard.reading);
+                self.way = Some(Way { snapshot, ..way });
+                self.course.polled()
+            }
+            (None, None, _) => {
+                self.way = None;
+                self.course.lock_gone(false)
+            }
+        };
+        self.acts(act, cx)
+    }
+}
+
+impl Way {
+    pub(super) fn of(item: &LockItem, reading: Reading) -> Self {
+        Way {
+            snapshot: Snapshot::of(item.clone()),
+            reading,
+            steps: STEPS,
+            evictions: EVICTIONS,
+        }
+    }
+
+    /// Whether another step of this kind may be taken. If so, counts it.
+    pub(super) fn allows(&mut self, refusal: &ClearingStep) -> bool {
+        let left = match refusal {
+            ClearingStep::Free | ClearingStep::Settled | ClearingStep::Taken => return true,
+            ClearingStep::Remove(Removal::Evict(_)) => &mut self.evictions,
+            _ => &mut self.steps,
+        };
+        let is_left = *left > 0;
+        *left = left.saturating_sub(1);
+        is_left
+    }
+}

@@ -1,0 +1,119 @@
+//! When something of a hold is due, and what is done then.
+
+use std::time::Duration;
+
+use super::super::Output;
+use super::super::context::Context;
+use super::super::fate::Fate;
+use super::{Hold, Life, Offer};
+use crate::moment::Moment;
+
+impl Hold {
+    /// The local deadline: the end of the lease, or of the longest time that the caller wants.
+    pub(super) fn ends(&self) -> Moment {
+        let lease = self.lease_ends();
+        self.limit().map_or(lease, |limit| limit.min(lease))
+    }
+
+    pub(super) fn lease_ends(&self) -> Moment {
+        let until = self.beats.believed_until(self.beat, self.relies_on);
+        until.unwrap_or_default()
+    }
+
+    pub(super) fn limit(&self) -> Option<Moment> {
+        Some(self.bound_from? + self.bounds.max?)
+    }
+
+    /// How much is left of the shortest time that the caller wants.
+    pub(super) fn owed(&self, now: Moment) -> Duration {
+        let until = self.bound_from.zip(self.bounds.min);
+        until.map_or(Duration::ZERO, |(from, least)| (from + least).since(now))
+    }
+
+    /// When to send the next renewal. Soon, if the hold has no date and a renewal may bring one. A lease that outlasts the hold is renewed
+    /// too: the answer tells what others did to its place.
+    pub(super) fn renewal_due(&self, cx: &Context<'_>) -> Moment {
+        let until = self.beats.believed_until(self.beat, self.lease);
+        let outlasts = { self.limit() }.is_some_and(|limit| until.is_some_and(|it| limit <= it));
+        let asked = self.lease.saturating_sub(cx.terms.margin);
+        let heartbeat = cx.clocks.heartbeat(self.is_dated, cx.terms);
+        let heartbeat = match asked < cx.terms.lease && !outlasts {
+            // The lease was cut short to end with the hold, and still ends too early.
+            true => heartbeat.min(asked / 3),
+            false => heartbeat,
+        };
+        let established = self.beats.established(self.beat).unwrap_or_default();
+        (established + self.stagger.span(heartbeat)).max(self.not_before)
+    }
+
+    /// When something is due.
+    pub(in super::super) fn due(&self, cx: &Context<'_>) -> Option<Moment> {
+        let puts = self.puts.front().and_then(|put| put.sending?.due());
+        let renewal = || match &self.renewal {
+            Some(renewal) => renewal.sending.due(),
+            None => Some(self.renewal_due(cx)),
+        };
+        let own = match &self.life {
+            Life::Granting(..) | Life::GivingBack(_) => renewal(),
+            Life::Held => {
+                let offer = match self.offer {
+                    Offer::Open(until, _) => Some(until),
+                    Offer::Taken | Offer::TakenBack => None,
+                };
+                [Some(self.ends()), renewal(), offer]
+                    .into_iter()
+                    .flatten()
+                    .min()
+            }
+            Life::Lost => None,
+            Life::Kept(until, _) => Some(*until),
+            Life::Releasing(release) => release.sending.and_then(|sending| sending.due()),
+        };
+        own.into_iter().chain(puts).min()
+    }
+
+    /// Does what is due.
+    pub(in super::super) fn on_time(&mut self, cx: &mut Context<'_>) -> Fate {
+        let now = cx.now();
+        let is_due = |due: Option<Moment>| due.is_some_and(|due| due <= now);
+        match &self.life {
+            Life::Held if self.ends() <= now => return self.expires(cx),
+            Life::Kept(until, deadline) if *until <= now => {
+                let deadline = *deadline;
+                return self.releases(deadline, None, cx);
+            }
+            Life::Releasing(release) if is_due(release.sending.and_then(|it| it.due())) => {
+                self.sends_release(cx);
+            }
+            Life::Held | Life::Granting(..) | Life::GivingBack(_) => {
+                let due = match &self.renewal {
+                    Some(renewal) => renewal.sending.due(),
+                    None => Some(self.renewal_due(cx)),
+                };
+                if is_due(due) {
+                    self.renews(cx);
+                }
+                self.looks_for_its_caller(cx);
+            }
+            Life::Lost | Life::Kept(..) | Life::Releasing(_) => {}
+        }
+        if is_due(self.puts.front().and_then(|put| put.sending?.due())) {
+            self.puts_next(cx);
+        }
+        Fate::Stays
+    }
+
+    /// The second span begins when the first is noticed: a process that stood still gives its callers time.
+    pub(super) fn looks_for_its_caller(&mut self, cx: &mut Context<'_>) {
+        self.offer = match self.offer {
+            Offer::Open(until, 0) if until <= cx.now() => {
+                cx.tell(Output::TakeBack(self.id));
+                Offer::TakenBack
+            }
+            Offer::Open(until, more) if until <= cx.now() => {
+                Offer::Open(cx.now() + cx.terms.request_timeout, more - 1)
+            }
+            _ => return,
+        };
+    }
+}

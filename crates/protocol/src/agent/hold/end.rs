@@ -1,0 +1,249 @@
+//! The end of a hold.
+
+use std::sync::Arc;
+
+use super::super::again::{Policy, Sending};
+use super::super::context::Context;
+use super::super::fate::{Exit, Fate};
+use super::super::{Answer, Done, Failed, Loss, Output, Refusal, Reply, ReplyId, Shown, What};
+use super::{Hold, Life, done};
+use crate::failure::{Kind, cause};
+use crate::item::{ItemHold, LockItem};
+use crate::lease;
+use crate::moment::Moment;
+use crate::ticket::Ticket;
+use crate::write::LockWrite;
+
+/// A release that is sent until its deadline.
+pub(super) struct Release {
+    pub(super) sending: Option<Sending>,
+    pub(super) deadline: Moment,
+    pub(super) reply: Option<ReplyId>,
+}
+
+impl Hold {
+    /// Its local deadline has passed.
+    pub(in super::super) fn expires(&mut self, cx: &mut Context<'_>) -> Fate {
+        if !matches!(self.life, Life::Held) {
+            return Fate::Stays;
+        }
+        let why = self.expiry_reason();
+        let is_for_its_client = matches!(why, Loss::MaxHold(_));
+        self.loses(why.clone(), cx);
+        match is_for_its_client {
+            true => self.departs(why, false, cx),
+            // The guard may still be in use.
+            false => Fate::Stays,
+        }
+    }
+
+    /// The client is shut down.
+    pub(in super::super) fn closes(&mut self, keeps_holds: bool, cx: &mut Context<'_>) -> Fate {
+        match self.life {
+            Life::Held if keeps_holds => Fate::Stays,
+            Life::Held => {
+                self.loses(Loss::ShutDown, cx);
+                self.departs(Loss::ShutDown, false, cx)
+            }
+            Life::Granting(..) => self.is_unwanted(Refusal::ShutDown),
+            Life::Kept(..) => self.is_over(cx),
+            Life::Lost | Life::GivingBack(_) | Life::Releasing(_) => Fate::Stays,
+        }
+    }
+
+    /// No caller wants it, and none has been told of it.
+    pub(in super::super) fn is_unwanted(&self, why: Refusal) -> Fate {
+        let (ticket, seen) = (self.held.footing.ticket, Arc::clone(&self.item));
+        Fate::Leaves(why, Exit::of(self.attempt.clone(), ticket, seen))
+    }
+
+    pub(in super::super) fn is_granting(&self) -> bool {
+        matches!(self.life, Life::Granting(..))
+    }
+
+    pub(super) fn loses(&mut self, why: Loss, cx: &mut Context<'_>) {
+        self.renewal = None;
+        self.life = Life::Lost;
+        self.loss = Some(why.clone());
+        cx.tell(Output::Lost { hold: self.id, why });
+    }
+
+    pub(super) fn expiry_reason(&self) -> Loss {
+        if let (Some(limit), Some(max)) = (self.limit(), self.bounds.max)
+            && limit <= self.lease_ends()
+        {
+            return Loss::MaxHold(max);
+        }
+        match self.trouble.clone() {
+            Some(trouble) => Loss::Unreachable(trouble),
+            None => Loss::Expired,
+        }
+    }
+
+    /// Leaves the table after a loss. A hold that ended at its deadline is not released within the safety margin: what its caller sent last may
+    /// still arrive.
+    pub(super) fn departs(&mut self, why: Loss, is_unused: bool, cx: &mut Context<'_>) -> Fate {
+        let margin = cx.terms.margin;
+        let owes_margin = !is_unused && !margin.is_zero();
+        let deadline = self.lease_ends();
+        match why {
+            Loss::Evicted(_) | Loss::Broken(_) | Loss::Deleted => self.is_over(cx),
+            Loss::MaxHold(_) if owes_margin => {
+                let limit = self.limit().unwrap_or(cx.now());
+                // This client's clock may run fast.
+                self.life = Life::Kept(limit + lease::believed_for(margin), deadline + margin);
+                Fate::Stays
+            }
+            Loss::Expired | Loss::Unreachable(_) if owes_margin => self.is_over(cx),
+            _ => self.releases(deadline, None, cx),
+        }
+    }
+
+    pub(super) fn releases(
+        &mut self,
+        deadline: Moment,
+        reply: Option<ReplyId>,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        self.renewal = None;
+        self.life = Life::Releasing(Release {
+            sending: None,
+            deadline,
+            reply,
+        });
+        self.sends_release(cx);
+        Fate::Stays
+    }
+
+    pub(super) fn sends_release(&mut self, cx: &mut Context<'_>) {
+        let date = cx.clocks.stamps().server;
+        let write = LockWrite::release(cx.lock.permits, self.attempt.nonce, self.held, date);
+        let request = cx.send(self.of(), What::shown(write));
+        if let Life::Releasing(release) = &mut self.life {
+            match &mut release.sending {
+                Some(sending) => sending.sent(request, cx.clocks.now),
+                None => {
+                    let policy = Policy::until(release.deadline, cx.terms);
+                    release.sending = Some(Sending::new(policy, request, cx.clocks.now));
+                }
+            }
+        }
+    }
+
+    /// Takes in the answer to a release. If an earlier try had no answer, a refusal means that it released the hold: until the deadline nobody
+    /// else can end it, unless somebody breaks it.
+    pub(super) fn is_released(&mut self, reply: Reply, cx: &mut Context<'_>) -> Fate {
+        let Life::Releasing(release) = &mut self.life else {
+            return Fate::Stays;
+        };
+        let (Some(sending), to) = (release.sending.as_mut(), release.reply) else {
+            return Fate::Stays;
+        };
+        let (has_time, was_in_doubt) = (!sending.is_over(cx.clocks.now), sending.is_in_doubt);
+        let item = match reply.answer {
+            Ok(Answer::Applied(Shown::Item(item))) => {
+                return self.ends_with(to, Ok(Done::HandedOff(item)), cx);
+            }
+            Ok(Answer::ConditionFailed(Some(Shown::Item(item))) | Answer::Read(Some(item))) => {
+                Some(item)
+            }
+            Ok(_) => None,
+            Err(failure) => {
+                self.attempt.is_in_doubt |= failure.is_ambiguous();
+                return match cx.failed(sending, failure) {
+                    None => Fate::Stays,
+                    Some(failure) => self.ends_with(to, Err(failure), cx),
+                };
+            }
+        };
+        let own = |item: &Arc<LockItem>| {
+            let (at, entry) = item.hold_of(self.attempt.nonce, self.held.footing.ticket)?;
+            Some(ItemHold::of(item, at, entry))
+        };
+        let still = item.as_ref().and_then(own);
+        let stands_as = |still: &ItemHold| {
+            (still.footing.at, still.permits) == (self.held.footing.at, self.held.permits)
+        };
+        if let Some(still) = still.filter(|still| !stands_as(still)) {
+            self.held = still;
+            self.sends_release(cx);
+            return Fate::Stays;
+        }
+        let is_broken = |item: &Arc<LockItem>| {
+            item.broken
+                .as_ref()
+                .is_some_and(|it| it.is_for(self.ticket))
+        };
+        let is_gone = still.is_none() && !item.as_ref().is_some_and(is_broken);
+        let done = match is_gone && was_in_doubt && has_time {
+            true => Done::ReleasedEarlier,
+            false => Done::NotOurs(item),
+        };
+        self.ends_with(to, Ok(done), cx)
+    }
+
+    pub(super) fn is_kept_on(
+        &mut self,
+        sent: Moment,
+        reply: Option<ReplyId>,
+        cx: &mut Context<'_>,
+    ) {
+        let owed = self.owed(cx.now());
+        let deadline = sent + owed + cx.terms.to_release();
+        self.life = Life::Kept(cx.now() + owed, deadline);
+        done(reply, Ok(Done::KeptOn), cx);
+    }
+
+    /// Its last request is answered, or given up.
+    pub(super) fn ends_with(
+        &mut self,
+        reply: Option<ReplyId>,
+        what: Result<Done, Failed>,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        if what.is_err() && reply.is_none() {
+            cx.tell(Output::Undone {
+                lock: cx.lock.clone(),
+                ticket: Some(self.ticket),
+            });
+        }
+        if let Ok(Done::HandedOff(item)) = &what {
+            cx.shared.handed_off = Some(Arc::clone(item));
+        }
+        // What a failed release left may go as soon as it is shown.
+        let newest = match what {
+            Ok(_) => self.held.footing.ticket,
+            Err(_) => Ticket::default(),
+        };
+        done(reply, what, cx);
+        self.is_over_upto(newest, cx)
+    }
+
+    /// What stands in the table stays there, for its margin or its shortest time.
+    fn is_over(&mut self, cx: &mut Context<'_>) -> Fate {
+        self.is_over_upto(self.held.footing.ticket, cx)
+    }
+
+    /// A late copy of its first request may bring it a ticket that is newer than this.
+    fn is_over_upto(&mut self, newest: Ticket, cx: &mut Context<'_>) -> Fate {
+        cx.doubts(&self.attempt, newest);
+        for put in self.puts.drain(..) {
+            let why = Kind::Unknown(cause("the hold ended before this was answered"));
+            let verb = "write data";
+            done(put.reply, Err(Failed { verb, kind: why }), cx);
+        }
+        cx.shared.is_held_no_more(self.id);
+        Fate::Over
+    }
+}
+
+/// Why the hold is lost that this item shows no more.
+pub(super) fn evicted(item: Option<Arc<LockItem>>, ticket: Ticket) -> Loss {
+    let Some(item) = item else {
+        return Loss::Deleted;
+    };
+    match item.broken.as_ref().filter(|broken| broken.is_for(ticket)) {
+        Some(notice) => Loss::Broken(Arc::clone(notice)),
+        None => Loss::Evicted(Some(item)),
+    }
+}

@@ -1,0 +1,183 @@
+//! A hold: its renewals, its deadline, its bounds, what its caller orders, and its way out.
+
+mod due;
+mod end;
+mod order;
+mod renewal;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::end::Release;
+use self::order::Put;
+use self::renewal::Renewal;
+use super::context::{Attempt, Context};
+use super::fate::{Exit, Fate, Taken};
+use super::terms::{Bounds, Wait};
+use super::{CallId, Done, Failed, HoldId, HoldView, Loss, Of, Output, Refusal, ReplyId};
+use crate::item::{ItemHold, ItemPosition, LockItem};
+use crate::lease::{self, RenewalHistory};
+use crate::moment::Moment;
+use crate::stagger::Stagger;
+use crate::ticket::Ticket;
+
+pub(super) struct Hold {
+    id: HoldId,
+    attempt: Attempt,
+    /// The fencing token: the first ticket of its place.
+    ticket: Ticket,
+    held: ItemHold,
+    item: Arc<LockItem>,
+    beats: RenewalHistory,
+    /// The beat and the lease that the table shows.
+    beat: u64,
+    lease: Duration,
+    /// The lease in the table on which the hold relies.
+    relies_on: Duration,
+    is_dated: bool,
+    stagger: Stagger,
+    bounds: Bounds,
+    /// Its call asks again if this comes to nothing.
+    waits: bool,
+    bound_from: Option<Moment>,
+    trouble: Option<Arc<str>>,
+    renewal: Option<Renewal>,
+    /// After a refusal that no time mends.
+    not_before: Moment,
+    offer: Offer,
+    writes: u64,
+    puts: VecDeque<Put>,
+    life: Life,
+    /// Why it was lost, if it was.
+    loss: Option<Loss>,
+}
+
+/// Whether a caller has taken the hold.
+enum Offer {
+    Taken,
+    /// It waits for its caller until then, and then once more.
+    Open(Moment, u8),
+    /// Its keeper was told to take it back.
+    TakenBack,
+}
+
+enum Life {
+    /// It is renewed before its caller is told of it.
+    Granting(CallId, Moment),
+    Held,
+    /// Its caller may still use its guard.
+    Lost,
+    /// It is renewed once more, for the rest of its shortest time.
+    GivingBack(Option<ReplyId>),
+    /// It stays in the table until then, and is released by that deadline.
+    Kept(Moment, Moment),
+    Releasing(Release),
+}
+
+impl Hold {
+    /// The hold that the item shows of an attempt. It is renewed first if its lease is half over, or is longer
+    /// than the hold asks for, or if DynamoDB may delete the item before long.
+    pub(super) fn taken(taken: Taken, cx: &mut Context<'_>) -> Result<Box<Hold>, Fate> {
+        let item = taken.item;
+        let Some(ItemPosition::Has(at, entry)) = item.position_of(taken.attempt.nonce) else {
+            return Err(Fate::Again(None));
+        };
+        let lease = taken.claim.bounds.lease(cx.terms);
+        let shows = (entry.beat, entry.lease);
+        let believed = taken.beats.believed_until(shows.0, shows.1);
+        let counted = taken.beats.counted_until(shows.0, shows.1);
+        let (believed, counted) = (believed.unwrap_or_default(), counted.unwrap_or_default());
+        if counted <= cx.now() {
+            let exit = Exit::of(taken.attempt, entry.ticket, Arc::clone(&item));
+            return Err(match taken.claim.waits() {
+                true => Fate::Again(Some(exit)),
+                false => Fate::Leaves(Refusal::NotGranted(Some(item)), exit),
+            });
+        }
+        let is_short = lease::is_short(lease, believed.since(cx.now()));
+        let is_long = entry.lease > cx.terms.in_table(lease);
+        let is_kept = cx.clocks.is_kept(item.expires_at, cx.terms);
+        let ends = match taken.claim.wait {
+            Wait::No => cx.terms.no_wait_ends(taken.began),
+            Wait::Until(_) | Wait::Forever => counted,
+        };
+        let until = counted.min(ends);
+        let mut hold = Box::new(Hold {
+            id: HoldId(cx.shared.next_id()),
+            ticket: entry.ticket,
+            held: ItemHold::of(&item, at, entry),
+            beats: taken.beats,
+            beat: entry.beat,
+            lease: entry.lease,
+            relies_on: entry.lease.min(cx.terms.in_table(cx.terms.lease)),
+            is_dated: entry.stamps.server.is_some(),
+            stagger: Stagger::of(cx.shared.next_stagger()),
+            bounds: taken.claim.bounds,
+            waits: taken.claim.waits(),
+            bound_from: None,
+            trouble: None,
+            renewal: None,
+            not_before: Moment::default(),
+            offer: Offer::Taken,
+            writes: 0,
+            puts: VecDeque::new(),
+            life: Life::Granting(taken.call, until),
+            loss: None,
+            attempt: taken.attempt,
+            item: Arc::clone(&item),
+        });
+        match is_short || is_long || !is_kept {
+            true if ends <= cx.now() => {
+                return Err(hold.is_unwanted(Refusal::Late { was_answered: true }));
+            }
+            true => hold.renews(cx),
+            false => hold.is_granted(taken.call, cx),
+        }
+        Ok(hold)
+    }
+
+    fn is_granted(&mut self, call: CallId, cx: &mut Context<'_>) {
+        let now = cx.now();
+        self.life = Life::Held;
+        cx.shared.is_answered(call);
+        self.offer = Offer::Open(now + cx.terms.request_timeout, 1);
+        self.bound_from = (!self.bounds.begin_later).then_some(now);
+        cx.shared.is_held(self.id, (cx.lock, cx.key));
+        cx.tell(Output::Granted {
+            call,
+            hold: self.id,
+            seen: self.view(),
+        });
+    }
+
+    fn of(&self) -> Of {
+        match self.life {
+            Life::Granting(call, _) => Of::Call(call),
+            _ => Of::Hold(self.id),
+        }
+    }
+
+    fn view(&self) -> HoldView {
+        HoldView {
+            ticket: self.ticket,
+            held: self.held,
+            until: self.ends(),
+            trouble: self.trouble.clone(),
+            item: Arc::clone(&self.item),
+        }
+    }
+
+    fn shows(&self, cx: &mut Context<'_>) {
+        cx.tell(Output::View {
+            hold: self.id,
+            seen: self.view(),
+        });
+    }
+}
+
+fn done(reply: Option<ReplyId>, done: Result<Done, Failed>, cx: &mut Context<'_>) {
+    if let Some(reply) = reply {
+        cx.tell(Output::Done { reply, done });
+    }
+}

@@ -1,0 +1,177 @@
+//! What the caller of a hold orders.
+
+use std::sync::Arc;
+
+use super::super::again::{Policy, Sending};
+use super::super::context::Context;
+use super::super::fate::Fate;
+use super::super::{Answer, Done, Order, Reply, ReplyId, RequestId, Shown, What};
+use super::{Hold, Life, Offer, done};
+use crate::item::{ItemHold, LockItem, Written};
+use crate::write::LockWrite;
+
+/// Data that its caller writes.
+pub(super) struct Put {
+    pub(super) bytes: Option<Arc<[u8]>>,
+    pub(super) reply: Option<ReplyId>,
+    pub(super) written: Written,
+    pub(super) sending: Option<Sending>,
+}
+
+impl Hold {
+    pub(in super::super) fn is_taken(&mut self) {
+        self.offer = Offer::Taken;
+    }
+
+    pub(in super::super) fn ordered(
+        &mut self,
+        order: Order,
+        reply: Option<ReplyId>,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        match order {
+            Order::Release { is_unused } => self.is_given_back(is_unused, reply, cx),
+            Order::BeginBounds => {
+                self.bound_from.get_or_insert(cx.clocks.now);
+                self.shows(cx);
+                Fate::Stays
+            }
+            Order::Put(bytes) => self.puts(bytes, reply, cx),
+        }
+    }
+
+    pub(super) fn is_given_back(
+        &mut self,
+        is_unused: bool,
+        reply: Option<ReplyId>,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        if let Some(why) = self.is_not_held() {
+            done(reply, Ok(why), cx);
+            let loss = self
+                .loss
+                .clone()
+                .filter(|_| matches!(self.life, Life::Lost));
+            return loss.map_or(Fate::Stays, |loss| self.departs(loss, is_unused, cx));
+        }
+        let deadline = self.lease_ends();
+        if is_unused || self.owed(cx.now()).is_zero() {
+            return self.releases(deadline, reply, cx);
+        }
+        self.renewal = None;
+        self.life = Life::GivingBack(reply);
+        self.renews(cx);
+        Fate::Stays
+    }
+
+    /// What an order comes to, if the hold has ended.
+    pub(super) fn is_not_held(&self) -> Option<Done> {
+        match (&self.life, &self.loss) {
+            (Life::Held, _) => None,
+            (_, Some(why)) => Some(Done::Lost(why.clone())),
+            (_, None) => Some(Done::NotOurs(None)),
+        }
+    }
+
+    pub(super) fn puts(
+        &mut self,
+        bytes: Option<Arc<[u8]>>,
+        reply: Option<ReplyId>,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        if let Some(why) = self.is_not_held() {
+            done(reply, Ok(why), cx);
+            return Fate::Stays;
+        }
+        self.writes += 1;
+        let (ticket, count) = (self.ticket, self.writes);
+        self.puts.push_back(Put {
+            bytes,
+            reply,
+            written: Written { ticket, count },
+            sending: None,
+        });
+        if self.puts.len() == 1 {
+            self.puts_next(cx);
+        }
+        Fate::Stays
+    }
+
+    /// Sends the next try of the first write of data.
+    pub(super) fn puts_next(&mut self, cx: &mut Context<'_>) {
+        let (place, of, until) = (
+            (self.attempt.nonce, self.held.footing),
+            self.of(),
+            self.ends(),
+        );
+        let Some(put) = self.puts.front_mut() else {
+            return;
+        };
+        let write = LockWrite::data(cx.lock.permits, place, (put.written, 1), put.bytes.clone());
+        let request = cx.send(of, What::shown(write));
+        match &mut put.sending {
+            Some(sending) => sending.sent(request, cx.clocks.now),
+            None => {
+                let policy = Policy::until(until, cx.terms);
+                put.sending = Some(Sending::new(policy, request, cx.clocks.now));
+            }
+        }
+    }
+
+    /// Takes in the answer to a write of data. A refusal may be due to this write itself, whose answer was lost.
+    pub(super) fn is_put(&mut self, reply: Reply, cx: &mut Context<'_>) -> Fate {
+        let Some(mut put) = self.puts.pop_front() else {
+            return Fate::Stays;
+        };
+        let item = match (reply.answer, &mut put.sending) {
+            (Ok(Answer::Applied(Shown::Item(item))), _) => Some(item),
+            (Ok(Answer::ConditionFailed(Some(Shown::Item(item)))), _) => Some(item),
+            (Ok(_), _) | (Err(_), None) => None,
+            (Err(failure), Some(sending)) => match cx.failed(sending, failure) {
+                None => {
+                    self.puts.push_front(put);
+                    return Fate::Stays;
+                }
+                Some(failure) => {
+                    done(put.reply, Err(failure), cx);
+                    self.puts_next(cx);
+                    return Fate::Stays;
+                }
+            },
+        };
+        let footing = self.held.footing;
+        let own = |item: &Arc<LockItem>| {
+            let (at, entry) = item.hold_of(self.attempt.nonce, footing.ticket)?;
+            Some(ItemHold::of(item, at, entry))
+        };
+        let still = item.as_ref().and_then(own);
+        let is_written = |item: &Arc<LockItem>| item.written >= Some(put.written);
+        let what = match still {
+            Some(_) if item.as_ref().is_some_and(is_written) => Done::Put,
+            _ => Done::NotOurs(item),
+        };
+        done(put.reply, Ok(what), cx);
+        self.puts_next(cx);
+        Fate::Stays
+    }
+
+    /// Takes in what became of a request of it.
+    pub(in super::super) fn answered(
+        &mut self,
+        request: RequestId,
+        reply: Reply,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        let is = |sending: Option<Sending>| sending.is_some_and(|sending| sending.is(request));
+        if is(self.renewal.as_ref().map(|renewal| renewal.sending)) {
+            return self.is_renewed(reply, cx);
+        }
+        if is(self.puts.front().and_then(|put| put.sending)) {
+            return self.is_put(reply, cx);
+        }
+        match &self.life {
+            Life::Releasing(release) if is(release.sending) => self.is_released(reply, cx),
+            _ => Fate::Stays,
+        }
+    }
+}

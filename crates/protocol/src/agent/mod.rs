@@ -1,0 +1,251 @@
+//! A client as a value that knows time: what it is told, what it asks the table for, and what it tells its callers.
+//!
+//! Nothing here has a clock, a source of chance, tasks or I/O. A driver gives each turn the time and the chance, sends the requests, and
+//! brings their answers. A simulation does the same with a thousand clients.
+
+mod again;
+mod cleaning;
+mod client;
+mod clocks;
+mod context;
+mod door;
+mod fate;
+mod hold;
+mod leaving;
+mod place;
+mod places;
+mod request;
+mod shared;
+mod terms;
+mod waiter;
+
+pub use client::Client;
+pub use clocks::Clocks;
+pub use request::{Answer, Cursor, Failed, Of, Page, Reply, Request, RequestId, Shown, What};
+pub use terms::{Bounds, Claim, Lock, Terms, Wait};
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::entry::Nonce;
+use crate::failure::Failure;
+use crate::item::{ItemHold, LockItem, Notice};
+use crate::moment::Moment;
+use crate::ticket::Ticket;
+
+/// A call of a caller, until it is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u64);
+
+/// A hold of a caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HoldId(pub u64);
+
+/// An order whose giver waits for what becomes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReplyId(pub u64);
+
+/// What a client is told.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A caller asks for a lock. Answered by [`Output::Granted`] or [`Output::Refused`], once.
+    Call {
+        /// The call, which no other call of the client has.
+        call: CallId,
+        /// The lock.
+        lock: Lock,
+        /// How it is asked for.
+        claim: Claim,
+    },
+    /// The caller of this call has gone. What the call has in the table is given back.
+    Cancel(CallId),
+    /// The caller has taken its hold.
+    Taken(HoldId),
+    /// The caller, or its view, has seen the deadline of its hold pass. The hold is lost from then on.
+    Expired(HoldId),
+    /// A holder wants something of its hold.
+    Order {
+        /// The hold.
+        hold: HoldId,
+        /// What it wants.
+        order: Order,
+        /// By what its giver knows the outcome, if the giver waits for it.
+        reply: Option<ReplyId>,
+    },
+    /// What became of a request, once for each.
+    Answer {
+        /// The request.
+        request: RequestId,
+        /// What became of it.
+        reply: Box<Reply>,
+    },
+    /// An operation outside of the client saw this item.
+    Seen {
+        /// The lock.
+        lock: Lock,
+        /// Its item.
+        item: Arc<LockItem>,
+    },
+    /// The client is shut down: calls are refused, places are left, holds are released, or kept until their callers give them back.
+    Close {
+        /// Whether holds are kept.
+        keeps_holds: bool,
+    },
+}
+
+/// What a holder wants.
+#[derive(Clone, Debug)]
+pub enum Order {
+    /// The hold ends.
+    Release {
+        /// No work was done under it: nobody took it.
+        is_unused: bool,
+    },
+    /// The bounds of the hold begin now, not with the grant.
+    BeginBounds,
+    /// The lock's data become these bytes, or go.
+    Put(Option<Arc<[u8]>>),
+}
+
+/// What a client tells. Everything that a turn tells is drained before its requests: no guard believes in what a request ends.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// The caller has the lock.
+    Granted {
+        /// The call.
+        call: CallId,
+        /// The hold, which no other hold of the client has.
+        hold: HoldId,
+        /// The hold as its caller sees it.
+        seen: HoldView,
+    },
+    /// The caller does not get the lock. Nothing of its place is left, or what is left is told by [`Output::Undone`].
+    Refused {
+        /// The call.
+        call: CallId,
+        /// Why.
+        why: Refusal,
+    },
+    /// No caller has taken this hold for too long. The driver answers by [`Input::Taken`], or releases it as unused.
+    TakeBack(HoldId),
+    /// The hold as its caller sees it now.
+    View {
+        /// The hold.
+        hold: HoldId,
+        /// As it is now.
+        seen: HoldView,
+    },
+    /// The hold is lost.
+    Lost {
+        /// The hold.
+        hold: HoldId,
+        /// Why.
+        why: Loss,
+    },
+    /// An order has been carried out, or will not be.
+    Done {
+        /// By what its giver knows it.
+        reply: ReplyId,
+        /// What became of it.
+        done: Result<Done, Failure>,
+    },
+    /// A place could not be left in time: others pass it, or its lease ends it.
+    Undone {
+        /// The lock.
+        lock: Lock,
+        /// The ticket of the place, if it is known.
+        ticket: Option<Ticket>,
+    },
+    /// An answer showed this item.
+    Shown {
+        /// The lock.
+        lock: Lock,
+        /// Its item.
+        item: Arc<LockItem>,
+    },
+}
+
+/// A hold as its caller sees it.
+#[derive(Clone, Debug)]
+pub struct HoldView {
+    /// Its fencing token.
+    pub ticket: Ticket,
+    /// Where it stands, and with how many permits.
+    pub held: ItemHold,
+    /// Its local deadline, which also holds though nobody tells it any more.
+    pub until: Moment,
+    /// What became of the last renewal, if it failed.
+    pub trouble: Option<Arc<str>>,
+    /// The item that shows it.
+    pub item: Arc<LockItem>,
+}
+
+/// Why a call is refused.
+#[derive(Clone, Debug)]
+pub enum Refusal {
+    /// A live entry is in the way of a call that does not wait, or it has tried as often as it may.
+    NotGranted(Option<Arc<LockItem>>),
+    /// Its time ended before DynamoDB served it.
+    Late {
+        /// Whether DynamoDB answered any of its requests.
+        was_answered: bool,
+    },
+    /// A request failed for good, or as often as it may.
+    Failed(Failure),
+    /// The client is shut down.
+    ShutDown,
+    /// An error in this client ended the agent.
+    Broken,
+}
+
+/// Why a hold is lost.
+#[derive(Clone, Debug)]
+pub enum Loss {
+    /// Its lease ended, and nothing else is known.
+    Expired,
+    /// Its lease ended, and renewals had failed for this reason.
+    Unreachable(Arc<str>),
+    /// The item shows it no more.
+    Evicted(Option<Arc<LockItem>>),
+    /// An operator broke it.
+    Broken(Arc<Notice>),
+    /// The lock's item has gone.
+    Deleted,
+    /// Its longest time is over.
+    MaxHold(Duration),
+    /// The client is shut down.
+    ShutDown,
+}
+
+/// What became of an order.
+#[derive(Clone, Debug)]
+pub enum Done {
+    /// The hold is released: the item after it.
+    HandedOff(Arc<LockItem>),
+    /// The hold is given back, and stays in the table for the rest of its shortest time.
+    KeptOn,
+    /// An earlier try released it, whose answer was lost.
+    ReleasedEarlier,
+    /// The hold was not ours any more: the item that showed it.
+    NotOurs(Option<Arc<LockItem>>),
+    /// The hold had been lost before.
+    Lost(Loss),
+    /// The data are written.
+    Put,
+}
+
+/// What a turn goes by.
+pub struct Turn<'a> {
+    /// The times.
+    pub clocks: Clocks,
+    /// Chance.
+    pub random: &'a mut dyn Random,
+}
+
+/// Chance, as the driver gives it.
+pub trait Random {
+    /// A nonce that no place ever had.
+    fn nonce(&mut self) -> Nonce;
+    /// A number from zero up to one.
+    fn unit(&mut self) -> f64;
+}

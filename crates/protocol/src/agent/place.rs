@@ -1,0 +1,94 @@
+//! A place of a client in a lock: from the first request for it until nothing of it is left.
+
+use std::sync::Arc;
+
+use super::cleaning::Cleaning;
+use super::context::Context;
+use super::door::Door;
+use super::fate::Fate;
+use super::hold::Hold;
+use super::leaving::Leaving;
+use super::{CallId, Claim, Refusal, Reply, RequestId};
+use crate::moment::Moment;
+
+/// A place.
+pub(super) struct Place {
+    /// The call that waits for it, or is to be told that it is left.
+    pub(super) call: Option<CallId>,
+    pub(super) claim: Arc<Claim>,
+    pub(super) began: Moment,
+    pub(super) phase: Phase,
+}
+
+pub(super) enum Phase {
+    /// It asks for the lock.
+    Asking(Box<Door>),
+    /// It holds the lock, or is on its way out of a hold.
+    Holding(Box<Hold>),
+    /// It gives back what it may have.
+    Leaving(Box<Leaving>),
+    /// It deletes settled rows.
+    Cleaning(Cleaning),
+}
+
+impl Place {
+    /// When something is due.
+    pub(super) fn due(&self, cx: &Context<'_>) -> Option<Moment> {
+        match &self.phase {
+            Phase::Asking(door) => door.due(cx),
+            Phase::Holding(hold) => hold.due(cx),
+            Phase::Leaving(leaving) => leaving.due(),
+            Phase::Cleaning(cleaning) => cleaning.due(),
+        }
+    }
+
+    /// Does what is due.
+    pub(super) fn on_time(&mut self, cx: &mut Context<'_>) -> Fate {
+        match &mut self.phase {
+            Phase::Asking(door) => door.on_time(cx),
+            Phase::Holding(hold) => hold.on_time(cx),
+            Phase::Leaving(leaving) => leaving.on_time(cx),
+            Phase::Cleaning(cleaning) => cleaning.on_time(cx),
+        }
+    }
+
+    /// Takes in what became of a request.
+    pub(super) fn answered(
+        &mut self,
+        request: RequestId,
+        reply: Reply,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        match &mut self.phase {
+            Phase::Asking(door) => door.answered(request, reply, cx),
+            Phase::Holding(hold) => hold.answered(request, reply, cx),
+            Phase::Leaving(leaving) => leaving.answered(request, reply, cx),
+            Phase::Cleaning(cleaning) => cleaning.answered(request, reply, cx),
+        }
+    }
+
+    /// No caller wants it any more. A hold of which a caller was told is that caller's.
+    pub(super) fn is_unwanted(&mut self, why: Refusal) -> Fate {
+        match &mut self.phase {
+            Phase::Asking(door) => door.is_unwanted(why),
+            Phase::Holding(hold) if hold.is_granting() => hold.is_unwanted(why),
+            Phase::Holding(_) | Phase::Leaving(_) | Phase::Cleaning(_) => Fate::Stays,
+        }
+    }
+
+    /// The client is shut down.
+    pub(super) fn closes(&mut self, keeps_holds: bool, cx: &mut Context<'_>) -> Fate {
+        match &mut self.phase {
+            Phase::Asking(door) => door.is_unwanted(Refusal::ShutDown),
+            Phase::Holding(hold) => hold.closes(keeps_holds, cx),
+            Phase::Leaving(_) | Phase::Cleaning(_) => Fate::Stays,
+        }
+    }
+
+    pub(super) fn hold(&mut self) -> Option<&mut Hold> {
+        match &mut self.phase {
+            Phase::Holding(hold) => Some(hold),
+            Phase::Asking(_) | Phase::Leaving(_) | Phase::Cleaning(_) => None,
+        }
+    }
+}

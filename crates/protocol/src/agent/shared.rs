@@ -1,0 +1,67 @@
+//! What the places of a client share, and where they leave what they ask and tell.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::{CallId, HoldId, Lock, Output, Refusal, Request, RequestId};
+use crate::item::LockItem;
+use crate::ticket::Ticket;
+
+/// Names a place within its client.
+pub(super) type Key = u64;
+
+/// What the places of a client share, and where they leave what they ask and tell.
+#[derive(Default)]
+pub(super) struct Shared {
+    pub(super) outputs: VecDeque<Output>,
+    pub(super) requests: VecDeque<(RequestId, Request)>,
+    pub(super) under_way: BTreeMap<RequestId, (Lock, Key)>,
+    pub(super) calls: BTreeMap<CallId, Lock>,
+    pub(super) holds: BTreeMap<HoldId, (Lock, Key)>,
+    /// Rows that are to be deleted for the agent whose turn it is.
+    pub(super) to_clean: Vec<Vec<Ticket>>,
+    /// The item as a release of the agent whose turn it is left it.
+    pub(super) handed_off: Option<Arc<LockItem>>,
+    ids: u64,
+    staggered: u64,
+    pub(super) is_closed: bool,
+}
+
+impl Shared {
+    pub(super) fn next_id(&mut self) -> u64 {
+        self.ids += 1;
+        self.ids
+    }
+
+    /// The number of a hold among those of the client, whose renewals are staggered.
+    pub(super) fn next_stagger(&mut self) -> u64 {
+        self.staggered += 1;
+        self.staggered - 1
+    }
+
+    pub(super) fn send(&mut self, (lock, key): (&Lock, Key), request: Request) -> RequestId {
+        let id = RequestId(self.next_id());
+        self.under_way.insert(id, (lock.clone(), key));
+        self.requests.push_back((id, request));
+        id
+    }
+
+    pub(super) fn is_held(&mut self, hold: HoldId, (lock, key): (&Lock, Key)) {
+        self.holds.insert(hold, (lock.clone(), key));
+    }
+
+    pub(super) fn is_held_no_more(&mut self, hold: HoldId) {
+        self.holds.remove(&hold);
+    }
+
+    /// Tells a call that it is refused.
+    pub(super) fn refuses(&mut self, call: CallId, why: Refusal) {
+        if self.calls.remove(&call).is_some() {
+            self.outputs.push_back(Output::Refused { call, why });
+        }
+    }
+
+    pub(super) fn is_answered(&mut self, call: CallId) {
+        self.calls.remove(&call);
+    }
+}

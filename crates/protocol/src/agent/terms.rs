@@ -1,0 +1,149 @@
+//! What a client, and each of its calls, asks for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::entry::Attributes;
+use crate::lease;
+use crate::moment::Moment;
+
+/// A lock, as its callers state it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lock {
+    /// Its name.
+    pub name: Arc<str>,
+    /// How many permits it has.
+    pub permits: u64,
+}
+
+/// The settings of a client.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// What entries say of their owner.
+    pub owner: Arc<str>,
+    /// The lease of a hold, without the margin.
+    pub lease: Duration,
+    /// How long before the end of a lease in the table its owner stops believing.
+    pub margin: Duration,
+    /// The time from one renewal to the next.
+    pub heartbeat: Duration,
+    /// How long the driver waits for an answer.
+    pub request_timeout: Duration,
+    /// How long a drawn ticket may take to get its row.
+    pub join_timeout: Duration,
+    /// How long an idle item stays.
+    pub retention: Duration,
+    /// How many slots there are behind the first.
+    pub slots: usize,
+    /// How many of them the queue fills.
+    pub filled_slots: usize,
+}
+
+impl Terms {
+    /// The lease that stands in the table where its owner asks for `lease`.
+    pub fn in_table(&self, lease: Duration) -> Duration {
+        lease.saturating_add(self.margin)
+    }
+
+    /// When a call stops trying that does not wait and began then. Its tries take so long if none is answered, and a little longer: the last one
+    /// has reported its failure before.
+    pub(super) fn no_wait_ends(&self, began: Moment) -> Moment {
+        let timeout = self.request_timeout;
+        began + (timeout * TRIES_AT_ONCE).saturating_sub(timeout / 10)
+    }
+
+    /// How long a call lasts at most that does not wait, whatever becomes of its last try.
+    pub fn no_wait_lasts(&self) -> Duration {
+        self.request_timeout * (TRIES_AT_ONCE + 1)
+    }
+
+    /// The shortest and the longest time between two polls.
+    pub(super) fn polls(&self) -> (Duration, Duration) {
+        let shortest = MIN_POLL.min(self.heartbeat);
+        (shortest, self.heartbeat.min(MAX_POLL).max(shortest))
+    }
+
+    /// The longest lease of a place far back in the queue.
+    pub(super) fn longest_lease(&self) -> Duration {
+        let most = MAX_HEARTBEAT.div_duration_f64(self.heartbeat);
+        self.lease.mul_f64(most.clamp(1.0, lease::MAX_STRETCH))
+    }
+
+    /// How often a lease is renewed, which may be a stretched one.
+    pub(super) fn heartbeat_of(&self, lease: Duration) -> Duration {
+        self.heartbeat.mul_f64(lease.div_duration_f64(self.lease))
+    }
+
+    /// For how long the client tries to release what is over.
+    pub(super) fn to_release(&self) -> Duration {
+        self.lease / TO_RELEASE
+    }
+}
+
+/// Tries of a request of a caller that does not wait.
+pub(super) const TRIES_AT_ONCE: u32 = 4;
+/// A lease that ends with a bound of the hold lasts longer by this share of the client's lease. In that time a live client releases.
+const TO_RELEASE: u32 = 10;
+
+/// The longest heartbeat, also of a stretched lease.
+const MAX_HEARTBEAT: Duration = Duration::from_secs(240);
+/// The shortest time between two polls, unless a heartbeat is shorter.
+const MIN_POLL: Duration = Duration::from_millis(2);
+/// The longest, unless a heartbeat is shorter.
+const MAX_POLL: Duration = Duration::from_secs(1);
+
+/// How a caller asks for a lock.
+#[derive(Clone, Debug, Default)]
+pub struct Claim {
+    /// Whether it waits.
+    pub wait: Wait,
+    /// The most turns that may come before its own.
+    pub max_waiters: Option<u64>,
+    /// How long its hold lasts.
+    pub bounds: Bounds,
+    /// What its entry says besides.
+    pub attributes: Attributes,
+}
+
+/// How long a caller waits for its turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// It does not.
+    #[default]
+    No,
+    /// Until then.
+    Until(Moment),
+    /// For as long as it takes.
+    Forever,
+}
+
+impl Claim {
+    pub(super) fn waits(&self) -> bool {
+        self.wait != Wait::No
+    }
+}
+
+/// How long a hold lasts at least and at most, counted from its grant, or from [`BeginBounds`](super::Order::BeginBounds).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// At least.
+    pub min: Option<Duration>,
+    /// At most.
+    pub max: Option<Duration>,
+    /// They do not begin with the grant.
+    pub begin_later: bool,
+}
+
+impl Bounds {
+    /// The lease of a hold that is granted with these bounds.
+    pub(super) fn lease(self, terms: &Terms) -> Duration {
+        let max = self.max.filter(|_| !self.begin_later);
+        max.map_or(terms.lease, |max| ending_after(max, terms))
+    }
+}
+
+/// The lease of a renewal of a hold that ends after `left`: its owner believes in it for so long, and has time for the release.
+pub(super) fn ending_after(left: Duration, terms: &Terms) -> Duration {
+    let lasting = lease::believed_for(left).saturating_add(terms.to_release());
+    terms.lease.min(lasting)
+}

@@ -1,0 +1,281 @@
+//! A place in the queue, as its owner knows it: what it has seen, when it polls, and when it is renewed.
+
+use std::time::Duration;
+
+use super::context::{Attempt, Context};
+use super::{Cursor, Terms};
+use crate::entry::Entry;
+use crate::item::{ItemPosition, LockItem};
+use crate::judge::Judge;
+use crate::lease::{self, RenewalHistory};
+use crate::moment::Moment;
+use crate::pace::{PollPosition, PollSchedule};
+use crate::snapshot::Snapshot;
+use crate::stamps::Reading;
+use crate::step::{self, Known, QueuePosition, Step};
+use crate::ticket::Ticket;
+
+/// A waiter this near to its slot watches the rows before it with every poll, to see when their owners die.
+pub(super) const NEAR: u64 = 32;
+/// A waiter up to this far back does so once a heartbeat. A waiter further back reads only the lock item.
+const FAR: u64 = 128;
+/// A `Date` has whole seconds, so the end that it tells may come a little later than it seems: polls that look for it are this far apart.
+const SOON: Duration = Duration::from_millis(100);
+
+/// When an answer was sent for and came, and what it told of the time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard {
+    pub(super) sent: Moment,
+    pub(super) arrived: Moment,
+    pub(super) reading: Reading,
+}
+
+impl Heard {
+    /// Nothing was heard.
+    pub(super) const NEVER: Heard = Heard {
+        sent: Moment(Duration::ZERO),
+        arrived: Moment(Duration::ZERO),
+        reading: Reading::UNTOLD,
+    };
+}
+
+pub(super) struct Waiter {
+    pub(super) attempt: Attempt,
+    pub(super) ticket: Ticket,
+    pub(super) beats: RenewalHistory,
+    pub(super) snapshot: Snapshot<Cursor>,
+    /// What the answer to the snapshot told of the time.
+    pub(super) reading: Reading,
+    pub(super) pace: PollSchedule,
+    judge: Judge,
+    /// When the snapshot arrived.
+    polled: Moment,
+    /// When the row was last renewed while it was in the queue, and for which lease. A slot is renewed by what it shows.
+    row_renewed: (Moment, Duration),
+    poll_due: Moment,
+    /// Up to where every ticket is settled or on the lock item, and since when that was seen.
+    watermark: (Ticket, Moment),
+    /// When the rows were last read and watched.
+    rows_read: Option<Moment>,
+    /// The row was found void: the ticket will be granted only if it got a slot before.
+    pub(super) is_void: bool,
+    /// The row was not there to be renewed, so the queue must be read.
+    pub(super) is_row_missing: bool,
+}
+
+impl Waiter {
+    /// A waiter of which the answer shows its place, or the draw of its ticket.
+    pub(super) fn new(
+        attempt: Attempt,
+        (ticket, beats): (Ticket, RenewalHistory),
+        (item, heard): (&LockItem, Heard),
+        terms: &Terms,
+    ) -> Self {
+        let (shortest, longest) = terms.polls();
+        let mut waiter = Waiter {
+            judge: Judge::of(attempt.nonce, ticket),
+            attempt,
+            ticket,
+            beats,
+            snapshot: Snapshot::of(item.clone()),
+            reading: heard.reading,
+            pace: PollSchedule::new(shortest, longest),
+            polled: heard.arrived,
+            row_renewed: (heard.sent, terms.lease),
+            poll_due: heard.sent,
+            watermark: (item.watermark, heard.arrived),
+            rows_read: None,
+            is_void: false,
+            is_row_missing: false,
+        };
+        waiter.saw(Snapshot::of(item.clone()), heard);
+        waiter
+    }
+
+    fn item(&self) -> &LockItem {
+        &self.snapshot.item
+    }
+
+    /// Where the last poll showed it on the lock item.
+    pub(super) fn position(&self) -> Option<ItemPosition<'_>> {
+        self.item()
+            .position_of_place(self.attempt.nonce, self.ticket)
+    }
+
+    /// The number of tickets from the last one with a slot to its own.
+    pub(super) fn behind_the_slots(&self) -> u64 {
+        let watermark = self.item().watermark;
+        self.ticket.get().saturating_sub(watermark.get())
+    }
+
+    /// The step for which the newest snapshot asks.
+    pub(super) fn decide(&self, cx: &Context<'_>) -> Step {
+        let now = cx.clocks.judges(self.reading, cx.terms);
+        let view = self.judge.view(&self.snapshot, &now);
+        let expired = |gap| self.judge.expired(self.item(), &now, gap);
+        let slots = cx.terms.filled_slots;
+        let step = match step::next_step(&view, self.ticket, slots, expired) {
+            Step::ReadOn if !self.fills_slots(cx) => Step::Wait(QueuePosition::Queue),
+            step => step,
+        };
+        match step {
+            Step::Wait(QueuePosition::Queue) if self.is_void => Step::Retire,
+            step => step,
+        }
+    }
+
+    /// Whether it fills slots. A waiter far from a slot leaves that to those near one, unless none of them does.
+    fn fills_slots(&self, cx: &Context<'_>) -> bool {
+        let stands_still = cx.now().since(self.watermark.1) >= cx.terms.heartbeat;
+        stands_still || self.item().is_free() || self.behind_the_slots() <= NEAR
+    }
+
+    /// Takes in a snapshot.
+    pub(super) fn saw(&mut self, snapshot: Snapshot<Cursor>, heard: Heard) {
+        self.pace.timed(heard.sent, heard.arrived);
+        self.reading = heard.reading;
+        self.shows(snapshot, heard.arrived);
+    }
+
+    /// Takes in a lock item that the answer to another request of this client showed. It may be older than the newest answer.
+    pub(super) fn hears(&mut self, item: &LockItem, now: Moment) {
+        self.reading.date = None;
+        self.shows(Snapshot::of(item.clone()), now);
+    }
+
+    fn shows(&mut self, snapshot: Snapshot<Cursor>, arrived: Moment) {
+        if snapshot.item.watermark != self.watermark.0 {
+            self.watermark = (snapshot.item.watermark, arrived);
+        }
+        (self.snapshot, self.polled) = (snapshot, arrived);
+        self.judge.saw(&self.snapshot, self.ticket, arrived);
+        if self.snapshot.known != Known::Nothing {
+            self.rows_read = Some(arrived);
+            self.is_row_missing = false;
+        }
+        let holder = self.item().first_holder().map(Entry::first);
+        self.pace.saw(holder, arrived);
+    }
+
+    /// The row was renewed by a write of then, for this lease.
+    pub(super) fn row_is_renewed(&mut self, sent: Moment, lease: Duration) {
+        self.row_renewed = (sent, lease);
+    }
+}
+
+/// When it polls, and for which lease it is renewed.
+impl Waiter {
+    /// Sets the time of the next poll.
+    pub(super) fn waits(&mut self, position: QueuePosition, jitter: f64, cx: &Context<'_>) {
+        let position = match position {
+            QueuePosition::Successor(index) if self.far_back(cx) > 0 => {
+                PollPosition::Queue(index as u64 + 1)
+            }
+            QueuePosition::Successor(index) => PollPosition::Successor(index),
+            QueuePosition::Queue => PollPosition::Queue(self.turns_to_a_slot(cx)),
+        };
+        let span = self.pace.until_next(position, jitter, 1, cx.now());
+        self.poll_due = cx.now() + span.min(cx.terms.longest_lease());
+        self.polls_when_kept_ends();
+    }
+
+    /// The first successor polls no later than when a hold that was given back ends, by its own watch or by DynamoDB's clock.
+    fn polls_when_kept_ends(&mut self) {
+        if !matches!(self.position(), Some(ItemPosition::Successor(0, _))) {
+            return;
+        }
+        let ends = self.item().holders().filter_map(|entry| {
+            let until = entry.kept_until()?;
+            let left = |now: Duration| until.0.saturating_sub(now).max(SOON);
+            let watched = self.judge.dead_at(entry);
+            let told = self.reading.date.map(|now| self.polled + left(now.0));
+            watched.into_iter().chain(told).min()
+        });
+        let end = ends.filter(|end| *end > self.polled).min();
+        self.poll_due = end.map_or(self.poll_due, |end| self.poll_due.min(end));
+    }
+
+    /// Waiters fill slots again when half of those that they fill are free.
+    fn turns_to_a_slot(&self, cx: &Context<'_>) -> u64 {
+        let kept = self.item().successors().len().min(cx.terms.filled_slots);
+        self.behind_the_slots() + kept as u64 / 2
+    }
+
+    /// How many turns come before it stands in one of the slots that the queue fills.
+    fn far_back(&self, cx: &Context<'_>) -> u64 {
+        match self.position() {
+            Some(ItemPosition::Has(..)) => 0,
+            Some(ItemPosition::Successor(index, _)) => {
+                (1 + index).saturating_sub(cx.terms.filled_slots) as u64
+            }
+            None => self.behind_the_slots(),
+        }
+    }
+
+    /// The time until it is not far back any more, if the queue is fast and has been since the last poll.
+    fn left(&self, cx: &Context<'_>) -> Duration {
+        let left = self.pace.time_of(self.far_back(cx));
+        left.saturating_sub(cx.now().since(self.polled))
+    }
+
+    /// The lease for which to renew it.
+    pub(super) fn lease_to_ask_for(&self, cx: &Context<'_>) -> Duration {
+        lease::stretched(cx.terms.lease, cx.terms.longest_lease(), self.left(cx))
+    }
+
+    /// When its renewal is due. At once, if the queue got so much faster that its turn would come before its lease ended, should it die.
+    pub(super) fn renewal_due(&self, cx: &Context<'_>) -> Moment {
+        let terms = cx.terms;
+        let is_short = |lease: Duration| lease <= terms.lease.max(self.left(cx));
+        match self.position() {
+            Some(ItemPosition::Has(_, entry) | ItemPosition::Successor(_, entry)) => {
+                let lease = entry.lease.saturating_sub(terms.margin).max(terms.lease);
+                let heartbeat = match entry.stamps.server {
+                    Some(_) => terms.heartbeat_of(lease),
+                    None => cx.clocks.heartbeat(false, terms),
+                };
+                match self.beats.established(entry.beat) {
+                    Some(sent) if is_short(lease) => sent + heartbeat,
+                    _ => Moment::default(),
+                }
+            }
+            None => match self.row_renewed {
+                (sent, lease) if is_short(lease) => sent + terms.heartbeat_of(lease),
+                _ => Moment::default(),
+            },
+        }
+    }
+
+    /// When it is to be polled, or renewed before that.
+    pub(super) fn due(&self, cx: &Context<'_>) -> Moment {
+        self.poll_due.min(self.renewal_due(cx))
+    }
+
+    /// Whether its row, far back, was due to be renewed, and nothing else is to be done yet.
+    pub(super) fn needs_no_poll(&self, cx: &Context<'_>) -> bool {
+        let is_there = !self.is_void && !self.is_row_missing;
+        is_there && self.behind_the_slots() > NEAR && cx.now() < self.poll_due
+    }
+
+    /// Whether the next poll reads the rows. A waiter with a slot needs none. A waiter near a slot reads them each
+    /// time, and a waiter farther back once a heartbeat.
+    pub(super) fn wants_rows(&self, cx: &Context<'_>) -> bool {
+        if self.position().is_some() {
+            return false;
+        }
+        let is_recent = |read| cx.now().since(read) < cx.terms.heartbeat;
+        let (behind, is_stale) = (
+            self.behind_the_slots(),
+            !self.rows_read.is_some_and(is_recent),
+        );
+        self.is_row_missing || behind <= NEAR || behind <= FAR && is_stale
+    }
+
+    /// How long after a poll the next one is sent, by a successor that may hold the lock at any moment.
+    pub(super) fn overlap(&self, cx: &Context<'_>) -> Option<Duration> {
+        match self.position()? {
+            ItemPosition::Successor(before, _) => self.pace.overlap(before, cx.now()),
+            ItemPosition::Has(..) => None,
+        }
+    }
+}
