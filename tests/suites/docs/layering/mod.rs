@@ -189,7 +189,7 @@ fn the_engine_knows_no_lock() {
 
 #[test]
 fn the_modules_of_a_crate_import_each_other_in_no_circle() {
-    let crates = ["bench", "cli", "embedded", "protocol", "testkit"];
+    let crates = ["bench", "cli", "embedded", "protocol", "sim", "testkit"];
     let crates = crates.map(|name| format!("crates/{name}/src"));
     for folder in ["src".to_owned()].into_iter().chain(crates) {
         let sources = texts(&Path::new(env!("CARGO_MANIFEST_DIR")).join(&folder));

@@ -1,0 +1,368 @@
+//! The driver of each client: it brings inputs, tells callers what the client tells, sends its requests and arms its timer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fairlock_protocol::agent::{
+    Done, HoldId, HoldView, Input, Loss, Order, Output, Refusal, ReplyId,
+};
+use fairlock_protocol::failure::Failure;
+use fairlock_protocol::item::LockItem;
+
+use crate::agenda::{Event, MS, SECOND};
+use crate::callers::data_of;
+use crate::host::{Doing, Held};
+use crate::plan::nanos;
+use crate::seen::{Data, Grant, How, Outcome, Seen, Why};
+use crate::world::World;
+
+/// The differences of right clocks take little of a lease that is longer.
+const LONG_LEASE: Duration = Duration::from_secs(12);
+
+impl World {
+    /// A turn of a client: an input, or what is due.
+    pub(crate) fn turn(&mut self, host: usize, input: Option<Input>) {
+        if let Some(Input::Order {
+            hold,
+            order: Order::BeginBounds,
+            ..
+        }) = &input
+            && let Some(held) = self.hosts[host].holds.get_mut(hold)
+        {
+            held.began = Some(self.at);
+            let hold = held.uid;
+            self.see(Seen::Begun { hold });
+        }
+        self.tell_input(host, input.as_ref());
+        self.turns_taken += 1;
+        self.counts_lateness(host);
+        let now = (self.at, self.front_ends.boot());
+        self.hosts[host].handle(now, input);
+        while let Some(output) = self.hosts[host].client.poll_output() {
+            self.tell_output(host, &output);
+            self.takes_output(host, output);
+        }
+        while let Some((id, request)) = self.hosts[host].client.poll_request() {
+            self.send(host, id, request);
+        }
+        self.arm(host);
+    }
+
+    /// What was due before, the client does only now.
+    fn counts_lateness(&mut self, host: usize) {
+        let it = &mut self.hosts[host];
+        let now = it.clock.moment(self.at);
+        if let Some(due) = it.armed.take_if(|due| *due <= now) {
+            it.late += self.at - it.clock.when(due).min(self.at);
+        }
+    }
+
+    /// Arms the timer for what is due next. It may fire late.
+    fn arm(&mut self, host: usize) {
+        let it = &mut self.hosts[host];
+        let due = it.client.next_timeout();
+        if due == it.armed {
+            return;
+        }
+        it.armed = due;
+        it.arming += 1;
+        let Some(due) = due else {
+            return;
+        };
+        let most = nanos(it.terms.lease) * 2;
+        let lag = match !self.is_calm && self.rng.f64() < self.plan.rates.wake_lag {
+            true => self.mostly_short(most),
+            false => self.rng.u64(1_000..MS),
+        };
+        let it = &mut self.hosts[host];
+        let at = it.clock.when(due).max(self.at) + lag;
+        if lag > MS {
+            it.is_troubled_until(at);
+        }
+        let wake = Event::Wakes(it.process(host), it.arming);
+        self.agenda.note(at, wake);
+    }
+
+    fn takes_output(&mut self, host: usize, output: Output) {
+        match output {
+            Output::Granted { call, hold, seen } => match self.hosts[host].caller_of(call.0) {
+                Some(caller) => self.granted(host, caller, hold, &seen),
+                None => self.granted_to_nobody(host, call.0, hold),
+            },
+            Output::Refused { call, why } => self.refused(host, call.0, why),
+            Output::TakeBack(hold) => self.asked_back(host, hold),
+            Output::View { hold, seen } => self.sees(host, hold, &seen),
+            Output::Lost { hold, why } => self.lost(host, hold, &why),
+            Output::Done { reply, done } => self.done(host, reply, done),
+            Output::Undone { .. } | Output::Shown { .. } => {}
+        }
+    }
+
+    fn granted(&mut self, host: usize, caller: usize, hold: HoldId, seen: &HoldView) {
+        let uid = self.next_hold();
+        let it = &mut self.hosts[host];
+        let asker = &mut it.callers[caller];
+        asker.doing = Doing::Granted(hold);
+        let (lock, ticket) = (asker.lock, seen.ticket.get());
+        // Besides the enter there may be a renewal before the grant. What is more came in between.
+        let changes = self.changes[lock];
+        asker.plain = asker.plain.filter(|before| changes <= before + 2);
+        let grant = Grant {
+            hold: uid,
+            lock,
+            ticket,
+            until: it.clock.when(seen.until),
+            min: asker.min,
+            max: asker.max,
+            begins_later: asker.begins_later,
+            margin: nanos(it.terms.margin),
+        };
+        let call = asker.call;
+        let begins_later = grant.begins_later;
+        it.holds.insert(
+            hold,
+            Held {
+                uid,
+                caller,
+                lock,
+                ticket,
+                until: seen.until,
+                is_over: false,
+                puts: 0,
+                began: (!begins_later).then_some(self.at),
+            },
+        );
+        let late = it.late;
+        let until = grant.until;
+        self.see(Seen::Answered { call, lock, late });
+        self.see(Seen::Granted(grant));
+        let data = seen.item.data.as_deref().map(data_of);
+        self.see(Seen::Found { lock, ticket, data });
+        let process = self.hosts[host].process(host);
+        self.agenda.note(until, Event::Notices(process, hold));
+        self.takes_soon(host, caller);
+    }
+
+    /// The caller may have left while the client did not know yet.
+    fn granted_to_nobody(&mut self, host: usize, call: u64, hold: HoldId) {
+        if !self.hosts[host].cancelled.contains(&call) {
+            return self.fail("calls", None, format!("call {call} of nobody is granted"));
+        }
+        let order = Order::Release { is_unused: true };
+        let reply = None;
+        self.mail(host, Input::Order { hold, order, reply });
+    }
+
+    fn refused(&mut self, host: usize, call: u64, why: Refusal) {
+        let Some(caller) = self.hosts[host].caller_of(call) else {
+            if !self.hosts[host].cancelled.contains(&call) {
+                self.fail("calls", None, format!("call {call} of nobody is refused"));
+            }
+            return;
+        };
+        let it = &mut self.hosts[host];
+        let asker = &mut it.callers[caller];
+        asker.doing = Doing::Resting;
+        let (call, lock, asked, late) = (asker.call, asker.lock, asker.asked, it.late);
+        let was_calm = it.troubled_at < asked;
+        let is_closing = it.is_closing;
+        self.see(Seen::Answered { call, lock, late });
+        match &why {
+            Refusal::NotGranted(Some(item)) if was_calm => {
+                self.was_kept_out(host, caller, item);
+                self.counts_refusal(host, caller, item);
+            }
+            Refusal::ShutDown if !is_closing => {
+                self.fail(
+                    "calls",
+                    Some(lock),
+                    "refused as shut down, which it is not".to_owned(),
+                );
+            }
+            Refusal::Broken => self.fail("calls", Some(lock), "the agent is broken".to_owned()),
+            _ => {}
+        }
+        self.rests_longer(host, caller);
+    }
+
+    fn asked_back(&mut self, host: usize, hold: HoldId) {
+        let Some(held) = self.hosts[host].holds.get(&hold) else {
+            return;
+        };
+        let caller = held.caller;
+        match self.hosts[host].callers[caller].doing {
+            Doing::Granted(of) if of == hold && self.rng.bool() => {
+                self.gives_back(host, caller, hold, true);
+            }
+            Doing::Granted(of) if of == hold => self.takes(host, caller, hold),
+            Doing::Using(of, _) if of == hold => self.mail(host, Input::Taken(hold)),
+            _ => {}
+        }
+    }
+
+    fn sees(&mut self, host: usize, hold: HoldId, seen: &HoldView) {
+        let it = &mut self.hosts[host];
+        let Some(held) = it.holds.get_mut(&hold).filter(|held| !held.is_over) else {
+            return;
+        };
+        if held.until == seen.until {
+            return;
+        }
+        held.until = seen.until;
+        let (hold, lock, until) = (held.uid, held.lock, it.clock.when(seen.until));
+        self.see(Seen::Extended { hold, lock, until });
+    }
+
+    fn lost(&mut self, host: usize, hold: HoldId, why: &Loss) {
+        let is_closing = self.hosts[host].is_closing;
+        let Some(held) = self.hosts[host].holds.get_mut(&hold) else {
+            return;
+        };
+        let (uid, lock, caller) = (held.uid, held.lock, held.caller);
+        if matches!(why, Loss::ShutDown) && !is_closing {
+            return self.fail(
+                "told once, with its reason",
+                Some(lock),
+                "not shut down".to_owned(),
+            );
+        }
+        if !std::mem::replace(&mut held.is_over, true) {
+            let how = How::Lost(reason(why));
+            if matches!(why, Loss::Expired | Loss::Unreachable(_)) {
+                self.is_lost_for_nothing(host, hold);
+            }
+            self.see(Seen::Ended {
+                hold: uid,
+                lock,
+                how,
+            });
+        }
+        if self.hosts[host].callers[caller].doing == Doing::Granted(hold) {
+            self.gives_back(host, caller, hold, true);
+        }
+    }
+
+    fn done(&mut self, host: usize, reply: ReplyId, done: Result<Done, Failure>) {
+        if let Some((hold, data)) = self.hosts[host].putting.remove(&reply) {
+            return self.put_is_done(host, hold, (data, done));
+        }
+        let callers = &self.hosts[host].callers;
+        let caller = callers
+            .iter()
+            .position(|it| matches!(it.doing, Doing::Releasing(_, of) if of == reply));
+        let Some(caller) = caller else {
+            return self.fail(
+                "calls",
+                None,
+                format!("{reply:?} is nobody's, or told twice"),
+            );
+        };
+        let Doing::Releasing(hold, _) = callers[caller].doing else {
+            return;
+        };
+        let outcome = outcome(&done);
+        let it = &mut self.hosts[host];
+        it.callers[caller].doing = Doing::Resting;
+        if let Some(held) = it.holds.remove(&hold) {
+            self.turn_ends(host, &held, outcome);
+        }
+        self.rests(host, caller);
+    }
+
+    /// Data were put, or were not. A hold that is kept is not another's.
+    fn put_is_done(
+        &mut self,
+        host: usize,
+        hold: HoldId,
+        (data, done): (Data, Result<Done, Failure>),
+    ) {
+        let Some(held) = self.hosts[host].holds.get(&hold) else {
+            return;
+        };
+        let (lock, is_over) = (held.lock, held.is_over);
+        let is_broken = self.broken.contains(&(lock, held.ticket));
+        match done {
+            Ok(Done::Put) => self.see(Seen::HasLeft { lock, data }),
+            Ok(Done::NotOurs(_)) if !is_over && !is_broken => {
+                let message = format!("{data:?} is not put, though its hold is kept");
+                self.fail("holds are kept", Some(lock), message);
+            }
+            _ => {}
+        }
+    }
+
+    /// Nothing is left of a hold that is released.
+    fn is_gone(&mut self, held: &Held, outcome: Outcome) {
+        let lock = held.lock;
+        let stands = |item: &Arc<LockItem>| item.entries().any(|it| it.ticket.get() == held.ticket);
+        let is_gone = matches!(outcome, Outcome::HandedOff | Outcome::ReleasedEarlier);
+        if is_gone && self.table.item(lock).is_some_and(stands) {
+            let message = format!("{} is released, and stands there", held.ticket);
+            self.fail("nothing is left", Some(lock), message);
+        }
+    }
+
+    /// A hold whose host has had no trouble since long before does not end by itself.
+    pub(crate) fn is_lost_for_nothing(&mut self, host: usize, hold: HoldId) {
+        let it = &self.hosts[host];
+        let Some(held) = it.holds.get(&hold) else {
+            return;
+        };
+        let caller = &it.callers[held.caller];
+        let span = nanos(it.terms.heartbeat + it.terms.request_timeout) * 2;
+        let was_calm = it.troubled_at == 0 || it.troubled_at + span < caller.asked;
+        // By what clocks differ, stamps may be early, and what they are early by is not believed in.
+        let is_long = it.terms.lease > LONG_LEASE;
+        if was_calm
+            && is_long
+            && caller.max.is_none()
+            && !self.broken.contains(&(held.lock, held.ticket))
+        {
+            let message = format!("{} ends by itself, though nothing was wrong", held.ticket);
+            let lock = Some(held.lock);
+            self.fail("holds are kept", lock, message);
+        }
+    }
+
+    fn turn_ends(&mut self, host: usize, held: &Held, outcome: Outcome) {
+        let (hold, lock) = (held.uid, held.lock);
+        self.turns += u64::from(outcome.is_released());
+        self.see(Seen::Released {
+            hold,
+            lock,
+            outcome,
+        });
+        let it = &self.hosts[host];
+        let caller = &it.callers[held.caller];
+        if let (Outcome::KeptOn, Some(began), Some(min)) = (outcome, held.began, caller.min) {
+            let kept_for = (began + min + min / 40).max(self.at);
+            let until = kept_for + self.plan.skew() + SECOND / 2;
+            self.given_back[lock] = (held.ticket, until);
+        }
+        self.is_gone(held, outcome);
+        self.counts_turn(host, held, outcome);
+    }
+}
+
+fn reason(why: &Loss) -> Why {
+    match why {
+        Loss::Expired => Why::Expired,
+        Loss::Unreachable(_) => Why::Unreachable,
+        Loss::Evicted(_) => Why::Evicted,
+        Loss::Broken(_) => Why::Broken,
+        Loss::Deleted => Why::Deleted,
+        Loss::MaxHold(_) => Why::MaxHold,
+        Loss::ShutDown => Why::ShutDown,
+    }
+}
+
+fn outcome(done: &Result<Done, Failure>) -> Outcome {
+    match done {
+        Ok(Done::HandedOff(_)) => Outcome::HandedOff,
+        Ok(Done::KeptOn) => Outcome::KeptOn,
+        Ok(Done::ReleasedEarlier) => Outcome::ReleasedEarlier,
+        Ok(Done::NotOurs(_)) => Outcome::NotOurs,
+        Ok(Done::Lost(_) | Done::Put) => Outcome::Lost,
+        Err(_) => Outcome::Failed,
+    }
+}

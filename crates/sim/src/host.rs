@@ -1,0 +1,232 @@
+//! A host: a client, its clocks, its callers and their holds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fairlock_protocol::agent::{Client, Clocks, HoldId, Input, Lock, Random, ReplyId, Terms, Turn};
+use fairlock_protocol::entry::Nonce;
+use fairlock_protocol::moment::{Moment, ServerTime};
+use fairlock_protocol::told::ToldTime;
+use fastrand::Rng;
+
+use crate::agenda::{At, Process};
+use crate::causes::Trouble;
+use crate::clocks::HostClock;
+use crate::plan::HostPlan;
+use crate::seen::Data;
+
+/// The permits of an exclusive lock.
+pub(crate) const PERMITS: u64 = 64;
+
+/// The lock with this number.
+pub(crate) fn lock(number: usize) -> Lock {
+    Lock {
+        name: format!("lock-{number}").into(),
+        permits: PERMITS,
+    }
+}
+
+/// The number of a lock.
+pub(crate) fn number(lock: &Lock) -> usize {
+    let last = lock.name.as_bytes().last();
+    usize::from(last.copied().unwrap_or_default().saturating_sub(b'0'))
+}
+
+/// Chance, as a client is given it.
+pub(crate) struct Chance(pub(crate) Rng);
+
+impl Random for Chance {
+    fn nonce(&mut self) -> Nonce {
+        Nonce::new(self.0.u128(..))
+    }
+
+    fn unit(&mut self) -> f64 {
+        self.0.f64()
+    }
+}
+
+/// How the way to the table is for a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mood {
+    Fine,
+    Slow,
+    Silent,
+    /// Every request comes to this, or four in five.
+    Trouble(Trouble),
+}
+
+/// A host.
+pub(crate) struct Host {
+    pub(crate) terms: Arc<Terms>,
+    pub(crate) reads_newer: bool,
+    pub(crate) life: u32,
+    /// No process runs.
+    pub(crate) is_down: bool,
+    pub(crate) client: Client,
+    pub(crate) told: ToldTime,
+    pub(crate) clock: HostClock,
+    pub(crate) chance: Chance,
+    pub(crate) callers: Vec<Caller>,
+    pub(crate) holds: BTreeMap<HoldId, Held>,
+    /// Calls that their callers have left.
+    pub(crate) cancelled: Vec<u64>,
+    /// The data that are being put, by the replies to come.
+    pub(crate) putting: BTreeMap<ReplyId, (HoldId, Data)>,
+    /// It has said so to its client, and whether holds are kept.
+    pub(crate) is_closing: bool,
+    pub(crate) mood: Mood,
+    pub(crate) front_end: usize,
+    /// It handles nothing until then.
+    pub(crate) stopped_until: At,
+    /// Its mailbox is handled until then.
+    pub(crate) mailbox_until: At,
+    /// By how much its driver has been late, in all.
+    pub(crate) late: At,
+    /// When something went wrong for it last.
+    pub(crate) troubled_at: At,
+    /// For when its timer is armed, and how often it was.
+    pub(crate) armed: Option<Moment>,
+    pub(crate) arming: u32,
+    next: u64,
+}
+
+impl Host {
+    pub(crate) fn new(plan: &HostPlan, mut rng: Rng) -> Self {
+        let front_end = rng.usize(0..3);
+        Host {
+            terms: Arc::clone(&plan.terms),
+            reads_newer: plan.reads_newer,
+            life: 0,
+            is_down: false,
+            client: Client::new(Arc::clone(&plan.terms)),
+            told: ToldTime::default(),
+            clock: HostClock::new(plan.rate, plan.ahead),
+            chance: Chance(rng),
+            callers: vec![Caller::default(); plan.callers],
+            holds: BTreeMap::new(),
+            cancelled: Vec::new(),
+            putting: BTreeMap::new(),
+            is_closing: false,
+            mood: Mood::Fine,
+            front_end,
+            stopped_until: 0,
+            mailbox_until: 0,
+            late: 0,
+            troubled_at: 0,
+            armed: None,
+            arming: 0,
+            next: 0,
+        }
+    }
+
+    /// A new process begins, which knows nothing of the one before.
+    pub(crate) fn begins_anew(&mut self) {
+        self.client = Client::new(Arc::clone(&self.terms));
+        self.told = ToldTime::default();
+        self.callers.fill(Caller::default());
+        self.cancelled.clear();
+        self.putting.clear();
+        self.holds.clear();
+        self.is_closing = false;
+        self.armed = None;
+        self.arming += 1;
+        self.mailbox_until = 0;
+    }
+
+    pub(crate) fn process(&self, host: usize) -> Process {
+        let life = self.life;
+        Process { host, life }
+    }
+
+    /// Something is wrong for it, until then.
+    pub(crate) fn is_troubled_until(&mut self, at: At) {
+        self.troubled_at = self.troubled_at.max(at);
+    }
+
+    /// A number that nothing else of the host has.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Hands an input to the client, or says that something is due.
+    pub(crate) fn handle(&mut self, (at, boot): (At, Option<ServerTime>), input: Option<Input>) {
+        let clocks = Clocks {
+            now: self.clock.moment(at),
+            host: self.clock.wall(at),
+            told: self.told,
+            boot,
+        };
+        let turn = Turn {
+            clocks,
+            random: &mut self.chance,
+        };
+        match input {
+            Some(input) => self.client.handle(input, turn),
+            None => self.client.handle_timeout(turn),
+        }
+    }
+
+    /// The caller whose call this is.
+    pub(crate) fn caller_of(&self, call: u64) -> Option<usize> {
+        let asks = |it: &Caller| matches!(it.doing, Doing::Asking { call: of } if of == call);
+        self.callers.iter().position(asks)
+    }
+}
+
+/// What a caller does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Doing {
+    #[default]
+    Resting,
+    Asking {
+        call: u64,
+    },
+    /// It has been given a hold, and has not looked yet.
+    Granted(HoldId),
+    /// It works under a hold, for so many steps more.
+    Using(HoldId, u32),
+    Releasing(HoldId, ReplyId),
+}
+
+/// A caller, and its turn.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Caller {
+    pub(crate) doing: Doing,
+    pub(crate) lock: usize,
+    /// The call among all calls of the world.
+    pub(crate) call: u32,
+    pub(crate) asked: At,
+    /// The bounds that it asked for.
+    pub(crate) min: Option<At>,
+    pub(crate) max: Option<At>,
+    pub(crate) begins_later: bool,
+    /// How many requests were sent for this turn.
+    pub(crate) requests: u32,
+    /// How often the lock was changed before the turn. `None` if something was in its way.
+    pub(crate) plain: Option<u32>,
+    /// Whether it waits for its turn.
+    pub(crate) waits: bool,
+    /// The ticket of the holder that it meets, if that is all that is in its way.
+    pub(crate) meets: Option<u64>,
+    /// The newest ticket of a queue in which all is over, if that is all that is in its way.
+    pub(crate) meets_dead: Option<(u64, u32)>,
+    /// How long each step of its work takes.
+    pub(crate) step: At,
+}
+
+/// A hold, as its caller sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    /// The hold among all holds of the world.
+    pub(crate) uid: u32,
+    pub(crate) caller: usize,
+    pub(crate) lock: usize,
+    pub(crate) ticket: u64,
+    pub(crate) until: Moment,
+    /// Its caller does not believe in it any more.
+    pub(crate) is_over: bool,
+    pub(crate) puts: u64,
+    /// When its bounds began.
+    pub(crate) began: Option<At>,
+}

@@ -1,0 +1,71 @@
+//! Many hosts, each with a client of the protocol, in virtual time: what they promise is watched while anything goes wrong.
+//!
+//! A seed decides everything, so a violation is replayed by its seed.
+
+mod agenda;
+mod callers;
+mod causes;
+mod chaos;
+mod clocks;
+mod costs;
+mod driving;
+mod faults;
+mod host;
+mod kept_out;
+mod mistakes;
+mod network;
+mod operator;
+mod oracles;
+mod parcel;
+mod plan;
+mod remains;
+mod run;
+mod scripted;
+mod seen;
+mod story;
+mod table;
+mod telling;
+#[cfg(test)]
+mod tests;
+mod times;
+mod waiter;
+mod world;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Simulates hosts that contend for locks, and prints a line of JSON.
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// How many seeds are run. Of each mistake, how many at most.
+    #[arg(long, default_value_t = 1000)]
+    seeds: u64,
+    /// The first of the seeds.
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// How many threads run them. As many as there are processors, if nothing is said.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// How many lines of the history of a lock are told.
+    #[arg(long, default_value_t = run::LINES)]
+    lines: usize,
+    /// Plants mistakes, and says which of them are noticed.
+    #[arg(long)]
+    mistakes: bool,
+    /// Plays short histories again and again, with each fault at each request.
+    #[arg(long)]
+    every: bool,
+    /// Plays short histories with this fault alone, such as 12:LostAfter.
+    #[arg(long)]
+    fault: Option<faults::Planted>,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match (args.mistakes, args.every) {
+        (true, _) => run::mistakes(&args),
+        (_, true) => run::every(&args),
+        _ => run::seeds(&args),
+    }
+}

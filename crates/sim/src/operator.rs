@@ -1,0 +1,108 @@
+//! An operator in the middle: it breaks holds, changes the number of permits, removes what is idle, and shows a client what it saw.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fairlock_protocol::agent::Input;
+use fairlock_protocol::item::{ItemHold, ItemPosition, LockItem, Notice};
+use fairlock_protocol::moment::{HostTime, ServerTime};
+use fairlock_protocol::stamps::{self, Reading, Wall};
+use fairlock_protocol::write::LockWrite;
+
+use crate::agenda::{Event, MS};
+use crate::clocks::shifted;
+use crate::host::{PERMITS, lock};
+use crate::plan::nanos;
+use crate::seen::Seen;
+use crate::world::World;
+
+impl World {
+    pub(crate) fn operates(&mut self) {
+        let lock = self.rng.usize(0..self.plan.locks);
+        if let Some(item) = self.table.item(lock).cloned() {
+            match self.rng.u8(0..4) {
+                0 | 1 => self.breaks(lock, &item),
+                2 => self.resizes(lock, &item),
+                _ => self.shows(lock, item),
+            }
+            self.removes_idle(lock);
+        }
+        self.again(self.plan.rates.operates, Event::Operates);
+    }
+
+    /// Breaks the hold, as it is seen.
+    fn breaks(&mut self, lock: usize, item: &LockItem) {
+        let Some(holder) = item.holder() else {
+            return;
+        };
+        let Some(ItemPosition::Has(at, entry)) = item.position_of(holder.nonce) else {
+            return;
+        };
+        let notice = Arc::new(Notice {
+            from: entry.first(),
+            to: entry.ticket,
+            by: "operator".to_owned(),
+            reason: "it is time".to_owned(),
+        });
+        let held = ItemHold::of(item, at, entry);
+        let write = LockWrite::evict(PERMITS, entry, held, None).breaking(notice);
+        let ticket = entry.ticket.get();
+        self.see(Seen::Broken { lock, ticket });
+        self.applies(lock, &write);
+        let hosts = self.hosts.iter();
+        let found = hosts.enumerate().find_map(|(host, it)| {
+            let mut holds = it.holds.values();
+            let held = holds.find(|held| held.lock == lock && held.ticket == ticket)?;
+            Some((host, held.uid))
+        });
+        let Some((host, uid)) = found else {
+            return;
+        };
+        let terms = &self.hosts[host].terms;
+        let knows = nanos(terms.heartbeat + terms.request_timeout);
+        let due = self.at + knows + knows / 50 + 20 * MS;
+        self.agenda.note(due, Event::BreakIsDue(uid));
+    }
+
+    fn resizes(&mut self, lock: usize, item: &LockItem) {
+        let there_are = self.rng.u64(1..PERMITS * 2);
+        self.applies(lock, &LockWrite::resize(PERMITS, item, there_are));
+    }
+
+    /// An operation outside of a client shows it the item.
+    fn shows(&mut self, number: usize, item: Arc<LockItem>) {
+        let host = self.rng.usize(0..self.plan.hosts.len());
+        if !self.hosts[host].is_down {
+            let lock = lock(number);
+            self.mail(host, Input::Seen { lock, item });
+        }
+    }
+
+    /// A sweeper removes an item that is idle by clocks that are right.
+    pub(crate) fn removes_idle(&mut self, lock: usize) {
+        let Some(item) = self.table.item(lock).cloned() else {
+            return;
+        };
+        let now = shifted(self.at, 0).saturating_sub(Duration::from_secs(4));
+        let reading = Reading {
+            date: Some(ServerTime(now)),
+            wall: Wall::Shows(HostTime(now)),
+        };
+        if item.is_idle() && stamps::is_idle(item.expires_at, reading) {
+            self.applies(lock, &LockWrite::remove_idle(PERMITS, &item));
+        }
+    }
+
+    /// Writes at once, without a network in between.
+    pub(crate) fn applies(&mut self, lock: usize, write: &LockWrite) -> bool {
+        let before = self.table.item(lock).cloned();
+        let is_applied = self.table.write(lock, write).is_some();
+        self.tell(lock, || {
+            format!("directly: {} applied {is_applied}", write.verb)
+        });
+        if is_applied {
+            self.has_changed(lock, before.as_deref(), write.verb);
+        }
+        is_applied
+    }
+}

@@ -1,0 +1,91 @@
+//! Never do two callers believe that they have the same lock, and no entry ends whose owner believes in it. A hold that an operator broke
+//! counts for nothing from then on.
+
+use super::Oracle;
+use crate::agenda::At;
+use crate::seen::Seen;
+
+struct Believer {
+    hold: u32,
+    ticket: u64,
+    until: At,
+}
+
+/// Who believes, of each lock.
+pub(crate) struct Exclusion {
+    believers: Vec<Vec<Believer>>,
+    broken: Vec<Vec<u64>>,
+}
+
+impl Exclusion {
+    pub(super) fn new(locks: usize) -> Self {
+        Exclusion {
+            believers: (0..locks).map(|_| Vec::new()).collect(),
+            broken: vec![Vec::new(); locks],
+        }
+    }
+
+    /// The ticket of another that believes now.
+    fn other(&self, at: At, lock: usize, hold: u32) -> Option<u64> {
+        let believers = self.believers[lock].iter();
+        let mut others = believers.filter(|it| it.hold != hold && it.until > at);
+        others
+            .find(|it| !self.broken[lock].contains(&it.ticket))
+            .map(|it| it.ticket)
+    }
+}
+
+impl Oracle for Exclusion {
+    fn name(&self) -> &'static str {
+        "exclusion"
+    }
+
+    fn see(&mut self, at: At, seen: &Seen) -> Result<(), String> {
+        match seen {
+            Seen::Granted(grant) => {
+                let (lock, ticket) = (grant.lock, grant.ticket);
+                let is_broken = self.broken[lock].contains(&ticket);
+                if let Some(other) = self.other(at, lock, grant.hold).filter(|_| !is_broken) {
+                    return Err(format!(
+                        "{ticket} has the lock while {other} believes that it does"
+                    ));
+                }
+                self.believers[lock].push(Believer {
+                    hold: grant.hold,
+                    ticket,
+                    until: grant.until,
+                });
+                if grant.until <= at {
+                    return Err(format!("{ticket} is granted when its time is over"));
+                }
+            }
+            Seen::Extended { hold, lock, until } => {
+                let mut believers = self.believers[*lock].iter_mut();
+                if let Some(believer) = believers.find(|it| it.hold == *hold) {
+                    if believer.until <= at {
+                        return Err(format!(
+                            "{} believes again after its deadline",
+                            believer.ticket
+                        ));
+                    }
+                    believer.until = *until;
+                }
+            }
+            Seen::Ended { hold, lock, .. } => self.believers[*lock].retain(|it| it.hold != *hold),
+            Seen::Broken { lock, ticket } => self.broken[*lock].push(*ticket),
+            Seen::Unseated {
+                lock,
+                ticket,
+                by_release: false,
+            } => {
+                let mut believers = self.believers[*lock].iter();
+                let believes = believers.any(|it| it.ticket == *ticket && it.until > at);
+                if believes && !self.broken[*lock].contains(ticket) {
+                    return Err(format!("the entry of {ticket} ended, which believes in it"));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
