@@ -112,6 +112,8 @@ pub struct Renewals {
 
 /// A read unit.
 const READ_BYTES: f64 = 4096.0;
+/// A write unit.
+const WRITE_BYTES: f64 = 1024.0;
 
 impl QueueCost {
     /// A queue of the defaults, whose entries are short.
@@ -215,8 +217,10 @@ impl QueueCost {
             return 0.0;
         }
         let behind = (self.waiters - self.slots).min(self.constants.watched);
-        let units = behind * self.row_bytes / READ_BYTES;
-        self.constants.polls_of_rows * units.floor()
+        // A read of rows reads the lock item too.
+        let bytes = self.item_units * WRITE_BYTES + behind * self.row_bytes;
+        // The first unit is that of the poll. The last one begun is half used on average.
+        self.constants.polls_of_rows * (bytes / READ_BYTES - 0.5).max(0.0)
     }
 
     /// The renewals in a turn.
