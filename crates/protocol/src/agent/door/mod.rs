@@ -32,8 +32,6 @@ const TRIES_AT_THE_DOOR: u8 = 6;
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
 /// Tries of a draw. Each that is applied without an answer leaves a gap.
 const TRIES_TO_DRAW: u32 = 4;
-/// The limit of the factor on time-outs, which doubles each time that a place was too slow to join the queue.
-const MAX_PATIENCE: u32 = 8;
 
 pub(super) struct Door {
     call: CallId,
@@ -52,7 +50,6 @@ pub(super) struct Door {
     /// Its turn to do something comes then, if no request is under way.
     pauses_until: Option<Moment>,
     pauses: u32,
-    patience: u32,
     was_answered: bool,
     /// The first failure of several requests that were sent at once.
     failure: Option<Failed>,
@@ -142,7 +139,6 @@ impl Door {
             asks: Vec::new(),
             pauses_until: None,
             pauses: 0,
-            patience: 1,
             was_answered: false,
             failure: None,
             ending: None,
@@ -253,6 +249,12 @@ impl Door {
         }
     }
 
+    /// A live entry stands in the way, or the place came to nothing.
+    fn gives_in(&mut self) -> Fate {
+        let why = self.not_granted();
+        self.ends(why)
+    }
+
     fn not_granted(&self) -> Refusal {
         let shown = self.snapshot();
         let shown = shown.map(|snapshot| Arc::new(snapshot.item.clone()));
@@ -330,10 +332,7 @@ impl Door {
                     }
                     refusal => self.judged(refusal.unwrap_or(ClearingStep::Free), cx),
                 },
-                Act::Decide => match self.decides(cx) {
-                    Some(act) => act,
-                    None => Act::Again,
-                },
+                Act::Decide => self.decides(cx).unwrap_or(Act::Again),
                 Act::Wait(position) => return self.waits(position, cx),
                 Act::ReadOn => return self.reads_on(cx),
                 Act::Remove(removal) => return self.removes(removal, cx),
@@ -343,10 +342,7 @@ impl Door {
                 Act::Depart => return self.steps(self.departs(cx), cx),
                 Act::Hold => return self.takes_its_turn(cx),
                 Act::Again => return self.begins_again(cx),
-                _ => {
-                    let why = self.not_granted();
-                    return self.ends(why);
-                }
+                _ => return self.gives_in(),
             };
         }
     }
@@ -375,8 +371,7 @@ impl Door {
     fn enters_over(&mut self, cx: &mut Context<'_>) -> Fate {
         self.asks_anew(cx);
         let Some(way) = &self.way else {
-            let why = self.not_granted();
-            return self.ends(why);
+            return self.gives_in();
         };
         let keeps = cx.clocks.keeps(way.snapshot.item.expires_at, cx.terms);
         let entering = Entering::new(keeps, cx);
@@ -399,8 +394,7 @@ impl Door {
             }
         }
         if !self.claim.waits() {
-            let why = self.not_granted();
-            return self.ends(why);
+            return self.gives_in();
         }
         (self.seen, self.way, self.pauses) = (None, None, 0);
         self.course = course(&self.claim);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Asked, Door, MAX_PATIENCE, Renewing, Step};
+use super::{Asked, Door, Renewing, Step};
 use crate::agent::context::{Context, Stamped};
 use crate::agent::fate::{Fate, Taken};
 use crate::agent::leaving::void_row;
@@ -74,27 +74,21 @@ impl Door {
         let Some(waiter) = &self.queue else {
             return Fate::Stays;
         };
-        let is_due = waiter.renewal_due(cx) <= cx.now();
+        if waiter.renewal_due(cx) > cx.now() {
+            return self.looks(cx);
+        }
+        let item = &waiter.snapshot.item;
         let slot = match waiter.position() {
+            Some(ItemPosition::Has(..)) => return self.looks(cx),
             Some(ItemPosition::Successor(index, entry)) => {
-                let (item, at) = (
-                    &waiter.snapshot.item,
-                    waiter.snapshot.item.at_successor(index),
-                );
-                Some(Footing::of(item, at, entry))
+                Some(Footing::of(item, item.at_successor(index), entry))
             }
-            _ => None,
+            None => None,
         };
+        let renewing = self.renewing(cx);
         match slot {
-            Some(footing) if is_due => {
-                let renewing = self.renewing(cx);
-                self.asks(Asked::RenewSlot(renewing, footing), cx)
-            }
-            None if is_due => {
-                let renewing = self.renewing(cx);
-                self.asks(Asked::RenewRow(renewing), cx)
-            }
-            _ => self.looks(cx),
+            Some(footing) => self.asks(Asked::RenewSlot(renewing, footing), cx),
+            None => self.asks(Asked::RenewRow(renewing), cx),
         }
     }
 
@@ -108,17 +102,18 @@ impl Door {
         }
     }
 
+    /// A renewal whose first try is yet to be made.
     fn renewing(&mut self, cx: &Context<'_>) -> Renewing {
-        let stamped = Stamped::now(cx);
-        let Some(waiter) = &mut self.queue else {
-            return Renewing::none(stamped);
-        };
-        let lease = waiter.lease_to_ask_for(cx);
+        let lease_and_before = self.queue.as_mut().map(|waiter| {
+            let lease = waiter.lease_to_ask_for(cx);
+            (lease, waiter.beats.asks_for(lease))
+        });
+        let (lease, before) = lease_and_before.unwrap_or_default();
         Renewing {
-            stamped,
-            beat: waiter.attempt.next_beat(),
+            stamped: Stamped::now(cx),
+            beat: 0,
             lease,
-            before: waiter.beats.asks_for(lease),
+            before,
             keeps: None,
         }
     }
@@ -257,10 +252,7 @@ impl Door {
                 waiter.row_is_renewed(newest.sent, cx.terms.lease);
                 true
             }
-            _ => {
-                self.patience = (self.patience * 2).min(MAX_PATIENCE);
-                false
-            }
+            _ => false,
         };
         let act = self.course.joined(is_waiting);
         self.acts(act, cx)
@@ -389,17 +381,5 @@ impl Door {
             }
         };
         self.acts(act, cx)
-    }
-}
-
-impl Renewing {
-    fn none(stamped: Stamped) -> Self {
-        Renewing {
-            stamped,
-            beat: 0,
-            lease: std::time::Duration::ZERO,
-            before: std::time::Duration::ZERO,
-            keeps: None,
-        }
     }
 }

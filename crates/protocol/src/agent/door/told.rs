@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use super::{Ask, Asked, Door, Entering, Step};
-use crate::agent::again::Sending;
 use crate::agent::context::{Context, Stamped};
 use crate::agent::fate::{Exit, Fate, Taken};
 use crate::agent::waiter::Heard;
-use crate::agent::{Answer, Failed, Of, Refusal, Reply, RequestId, Shown};
+use crate::agent::{Answer, Failed, Refusal, Reply, RequestId, Shown};
 use crate::doorway::Seen;
 use crate::item::{ItemPosition, LockItem};
 use crate::lease;
@@ -55,10 +54,7 @@ impl Door {
 
     pub(super) fn failed(&mut self, asked: Asked, failure: Failed, cx: &mut Context<'_>) -> Fate {
         match asked {
-            Asked::Step(Step::Redate, _) => {
-                let why = self.not_granted();
-                self.ends(why)
-            }
+            Asked::Step(Step::Redate, _) => self.gives_in(),
             Asked::Delete(_) => self.asks(Asked::Query(None), cx),
             Asked::Step(step @ Step::CleanOwn, _) => {
                 self.retired(step, (None, false), Heard::NEVER, cx)
@@ -98,7 +94,7 @@ impl Door {
         let is_applied = matches!(answer, Answer::Applied(_));
         match ask.asked {
             Asked::Enter(entering) | Asked::EnterOver(entering) => {
-                self.asked(ask.sending, ask.asked, entering, (item, heard), cx)
+                self.asked(ask, entering, (item, heard), cx)
             }
             Asked::Draw(drawing, tries) if self.ending.is_none() || is_applied => {
                 self.drew((drawing, tries), (item, heard), is_applied, cx)
@@ -171,10 +167,7 @@ impl Door {
                     Fate::Stays
                 }
             },
-            Step::Redate => {
-                let why = self.not_granted();
-                self.ends(why)
-            }
+            Step::Redate => self.gives_in(),
             Step::VoidOwn | Step::Depart | Step::CleanOwn => {
                 self.retired(step, (item, is_applied), heard, cx)
             }
@@ -184,8 +177,7 @@ impl Door {
     /// Takes in the answer to a request for a place: where the item shows the place, or else the lock.
     pub(super) fn asked(
         &mut self,
-        sending: Sending,
-        asked: Asked,
+        ask: Ask,
         entering: Entering,
         (item, heard): (Option<Arc<LockItem>>, Heard),
         cx: &mut Context<'_>,
@@ -212,7 +204,7 @@ impl Door {
                     return self.gives_back((entry.ticket, item), is_old, cx);
                 }
                 self.course.asked(Found::Holds, Seen::Unknown);
-                if matches!(asked, Asked::EnterOver(_)) {
+                if matches!(ask.asked, Asked::EnterOver(_)) {
                     let way = self.way.take();
                     let rows = way
                         .iter()
@@ -233,7 +225,7 @@ impl Door {
                 self.ends_if_answered()
             }
             (Some(item), None) if entering.keeps.is_some_and(|keeps| item.expires_at > keeps) => {
-                self.asks_again(sending, asked, cx)
+                self.asks_again(ask, cx)
             }
             (item, _) => {
                 self.resolved(item.as_ref(), cx);
@@ -253,22 +245,11 @@ impl Door {
     }
 
     /// The item stays longer than this request would have it stay: it is sent again at once without that.
-    pub(super) fn asks_again(
-        &mut self,
-        mut sending: Sending,
-        mut asked: Asked,
-        cx: &mut Context<'_>,
-    ) -> Fate {
-        if let Asked::Enter(entering) | Asked::EnterOver(entering) = &mut asked {
+    fn asks_again(&mut self, mut ask: Ask, cx: &mut Context<'_>) -> Fate {
+        if let Asked::Enter(entering) | Asked::EnterOver(entering) = &mut ask.asked {
             entering.keeps = None;
         }
-        let Some(what) = self.what(&mut asked, cx) else {
-            return self.asks_no_more(cx);
-        };
-        let request = cx.send(Of::Call(self.call), what);
-        sending.sent(request, cx.now());
-        self.asks.push(Ask { sending, asked });
-        Fate::Stays
+        self.tries_again(ask, cx)
     }
 
     /// Gives back a place that the call does not take: it waits in a slot, came of an old copy, or is not wanted any more. After an old copy

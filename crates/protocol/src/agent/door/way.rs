@@ -71,10 +71,7 @@ impl Door {
     pub(super) fn meets_live_entry(&mut self, cx: &mut Context<'_>) -> Fate {
         match self.redating(cx).filter(|_| !self.is_over(cx)) {
             Some(what) => self.steps(Some((Step::Redate, what)), cx),
-            None => {
-                let why = self.not_granted();
-                self.ends(why)
-            }
+            None => self.gives_in(),
         }
     }
 
