@@ -19,8 +19,9 @@ use aws_smithy_types::config_bag::{Storable, StoreReplace};
 use aws_smithy_types::date_time::Format;
 
 use crate::runtime::clock::Clock;
+use fairlock_protocol::clocks::Clocks;
 use fairlock_protocol::moment::{HostTime, Moment, ServerTime};
-use fairlock_protocol::stamps::{LastDate, Stamps, Wall};
+use fairlock_protocol::stamps::LastDate;
 use fairlock_protocol::told::ToldTime;
 
 use super::exchange;
@@ -63,24 +64,17 @@ impl ServerClock {
         self.told().boot_began
     }
 
-    /// This host's wall clock now. It is no witness beside a `Date` that the same clock tells.
-    pub(crate) fn wall(&self) -> Wall {
-        match self.boot_began() {
-            Some(_) => Wall::IsNoWitness,
-            None => Wall::Shows(HostTime(self.clock.unix())),
+    /// What is known of the time now. The moment is read before the wall clock.
+    pub(crate) fn clocks(&self) -> Clocks {
+        let now = self.clock.now();
+        let host = HostTime(self.clock.unix());
+        let told = self.told();
+        Clocks {
+            now,
+            host,
+            told: told.time,
+            boot: told.boot_began,
         }
-    }
-
-    /// What is written into an entry that is made or renewed now.
-    pub(crate) fn stamps(&self) -> Stamps {
-        let wall = self.wall();
-        self.told().time.stamps(self.clock.now(), wall)
-    }
-
-    /// What is written into a lease by name: a time that has passed.
-    pub(crate) fn past(&self) -> Option<Stamps> {
-        let wall = self.wall();
-        self.told().time.past(self.clock.now(), wall)
     }
 
     /// What is told of the time.
@@ -207,7 +201,7 @@ mod tests {
     }
 
     fn tells(server: &ServerClock) -> Option<Duration> {
-        server.stamps().server.map(|told| told.0)
+        server.clocks().stamps().server.map(|told| told.0)
     }
 
     #[test]
@@ -218,7 +212,7 @@ mod tests {
         assert!(with.goes_by_fallback() && !with.time().is_silent());
         let without = server(None);
         without.hear_no_date(without.clock.now());
-        assert_eq!((tells(&without), without.past()), (None, None));
+        assert_eq!((tells(&without), without.clocks().past()), (None, None));
         assert!(without.time().is_silent() && !without.goes_by_fallback());
     }
 

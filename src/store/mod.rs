@@ -29,6 +29,7 @@ use crate::config::Config;
 use crate::error::ItemProblem;
 use crate::name::LockName;
 use crate::runtime::background::Apart;
+use fairlock_protocol::clocks::Clocks;
 use fairlock_protocol::entry::{Entry, ServerTime};
 use fairlock_protocol::failure::{Failure, Kind};
 use fairlock_protocol::judge;
@@ -49,13 +50,8 @@ pub(crate) use operation::Operation;
 pub(crate) use request::deletion;
 pub(crate) use scan::ScanPlace;
 
-/// A place that a process took with its first request, before any answer told the time, is renewed this soon. Without a date,
-/// callers that do not wait could never tell that it is dead.
-const DATE_SOON: Duration = Duration::from_secs(1);
 /// A `Date` that was carried on for so long is early by up to half a second.
 const YOUNG: Duration = Duration::from_secs(25);
-/// A `Date` is a whole second, and so early by up to one.
-const DATE_GRAIN: Duration = Duration::from_secs(1);
 
 /// The table as one client sees it.
 #[derive(Clone, Debug)]
@@ -218,14 +214,15 @@ impl Store {
         self.config.clock.now()
     }
 
+    /// What is known of the time now.
+    pub(crate) fn clocks(&self) -> Clocks {
+        self.server.clocks()
+    }
+
     /// What a judge goes by now, with what the answer told that it judges.
     pub(crate) fn judges(&self, reading: Reading) -> judge::Now {
-        judge::Now {
-            moment: self.now(),
-            reading,
-            boot: self.boot_began(),
-            join_timeout: self.config.join_timeout,
-        }
+        let join_timeout = self.config.join_timeout;
+        self.clocks().judges(reading, join_timeout)
     }
 
     /// Whether an entry written now could be judged by both clocks.
@@ -240,11 +237,7 @@ impl Store {
 
     /// After how long a place is renewed: soon, if that may bring the date that it lacks.
     pub(crate) fn heartbeat(&self, is_dated: bool) -> Duration {
-        let heartbeat = self.config.heartbeat;
-        match !is_dated && !self.server.time().is_silent() {
-            true => heartbeat.min(DATE_SOON),
-            false => heartbeat,
-        }
+        self.clocks().heartbeat(is_dated, self.config.heartbeat)
     }
 
     /// What was told of the time.
@@ -254,34 +247,19 @@ impl Store {
 
     /// The time by both clocks, for what is written now.
     pub(crate) fn stamps(&self) -> Stamps {
-        self.server.stamps()
+        self.clocks().stamps()
     }
 
     /// A time that has passed by both clocks, for a lease whose owner counts from it. Returns `None` if no answer has told the time.
     pub(crate) fn past(&self) -> Option<Stamps> {
-        self.server.past()
+        self.clocks().past()
     }
 
     /// The lock item to create. Returns `None` before an answer has told the time. A client that does not know the time takes only a place
     /// on an existing item. This host's clock alone does not decide where the counter begins, or how long an item stays. If no item is
     /// shown then, the next try makes one, because that answer told the time.
     pub(crate) fn new_item(&self) -> Option<NewItem> {
-        let (now, expiry) = (self.time_of_items()?, self.expiry()?);
-        let start = self.start_of_tickets(now).as_micros();
-        Some(NewItem {
-            start: Ticket::new(u64::try_from(start).unwrap_or_default()),
-            expiry,
-        })
-    }
-
-    /// Where the tickets of a new lock begin: at this host's time, if DynamoDB's may be the same. A time that was carried on is late, and
-    /// the next client's tickets would be smaller if the item were deleted at once.
-    fn start_of_tickets(&self, now: Duration) -> Duration {
-        let unix = self.config.clock.unix();
-        let bounds = self.past().and_then(|past| past.server);
-        let bounds = bounds.zip(self.stamps().server);
-        let is_same = bounds.is_some_and(|(from, to)| from.0 <= unix && unix <= to.0 + DATE_GRAIN);
-        if is_same { unix } else { now }
+        self.clocks().new_item(self.config.idle_retention)
     }
 
     /// Whether answers come, and none has told the time.
@@ -308,35 +286,20 @@ impl Store {
     /// That is half of the idle retention, and every lease is shorter. A client that finds its item not kept renews its place
     /// before it relies on it.
     pub(crate) fn is_kept(&self, expires_at: u64) -> bool {
-        self.stays_for(expires_at, self.config.idle_retention / 2)
+        self.clocks()
+            .is_kept(expires_at, self.config.idle_retention)
     }
 
     /// Until when an item with this expiry is to stay, for a client that takes a place on it. Returns `None` if it stays long
     /// enough.
     pub(crate) fn keeps(&self, expires_at: u64) -> Option<u64> {
-        self.expiry().filter(|_| !self.is_kept(expires_at))
+        self.clocks().keeps(expires_at, self.config.idle_retention)
     }
 
     /// Until when a renewal has an item with this expiry stay. Returns `None` if not even an eighth of the idle retention has passed.
     pub(crate) fn keeps_for_longer(&self, expires_at: u64) -> Option<u64> {
         let retention = self.config.idle_retention;
-        let goes_early = expires_at == 0 || !self.stays_for(expires_at, retention - retention / 8);
-        self.expiry().filter(|_| goes_early)
-    }
-
-    fn stays_for(&self, expires_at: u64, span: Duration) -> bool {
-        let Some(now) = self.time_of_items() else {
-            return true;
-        };
-        // An item without an expiry is never deleted.
-        expires_at == 0 || now.saturating_add(span).as_secs() <= expires_at
-    }
-
-    /// The time by which items expire: the later of both clocks, because it is safe to keep an item for too long. Returns `None` if no
-    /// answer has come.
-    fn time_of_items(&self) -> Option<Duration> {
-        let is_settled = self.server.time().is_settled();
-        self.stamps().later().filter(|_| is_settled)
+        self.clocks().keeps_for_longer(expires_at, retention)
     }
 
     /// Whether what is written now has a date, or never will because answers tell no time.
@@ -346,18 +309,13 @@ impl Store {
 
     /// When DynamoDB may delete what is written now. Returns `None` before an answer has told the time.
     pub(crate) fn expiry(&self) -> Option<u64> {
-        let now = self.time_of_items()?;
-        Some(now.saturating_add(self.config.idle_retention).as_secs())
+        self.clocks().expiry(self.config.idle_retention)
     }
 
     /// When DynamoDB may delete a row that is written now. A client that writes a row has had the answer to a draw, so this host's clock
     /// counts only where answers do not tell the time.
     pub(crate) fn row_expiry(&self) -> u64 {
-        let by_host = || {
-            let now = self.config.clock.unix();
-            now.saturating_add(self.config.idle_retention).as_secs()
-        };
-        self.expiry().unwrap_or_else(by_host)
+        self.clocks().row_expiry(self.config.idle_retention)
     }
 
     pub(crate) fn sort_key<'a>(&self, item: &'a Item) -> Option<&'a String> {

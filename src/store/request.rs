@@ -226,7 +226,7 @@ impl Store {
                 told,
                 reading: Reading {
                     date: date.map(ServerTime),
-                    wall: self.server.wall(),
+                    wall: self.clocks().wall(),
                 },
             }
         }

@@ -72,7 +72,7 @@ impl Leaving {
     fn retires(&self, ticket: Ticket, cx: &Context<'_>) -> What {
         match self.exit.act {
             Act::VoidOwn => {
-                let expiry = cx.clocks.row_expiry(cx.terms);
+                let expiry = cx.clocks.row_expiry(cx.terms.retention);
                 let void = RowWrite::void_own(self.exit.attempt.nonce, 1, expiry);
                 What::WriteRow(ticket, void)
             }

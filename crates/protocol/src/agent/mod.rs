@@ -6,7 +6,6 @@
 mod again;
 mod cleaning;
 mod client;
-mod clocks;
 mod context;
 mod door;
 mod fate;
@@ -19,8 +18,8 @@ mod shared;
 mod terms;
 mod waiter;
 
+pub use crate::clocks::Clocks;
 pub use client::Client;
-pub use clocks::Clocks;
 pub use request::{Answer, Cursor, Failed, Of, Page, Reply, Request, RequestId, Shown, What};
 pub use terms::{Bounds, Claim, Lock, Terms, Wait};
 

@@ -110,7 +110,7 @@ impl Waiter {
 
     /// The step for which the newest snapshot asks.
     pub(super) fn decide(&self, cx: &Context<'_>) -> Step {
-        let now = cx.clocks.judges(self.reading, cx.terms);
+        let now = cx.clocks.judges(self.reading, cx.terms.join_timeout);
         let view = self.judge.view(&self.snapshot, &now);
         let expired = |gap| self.judge.expired(self.item(), &now, gap);
         let slots = cx.terms.filled_slots;
@@ -232,7 +232,7 @@ impl Waiter {
                 let lease = entry.lease.saturating_sub(terms.margin).max(terms.lease);
                 let heartbeat = match entry.stamps.server {
                     Some(_) => terms.heartbeat_of(lease),
-                    None => cx.clocks.heartbeat(false, terms),
+                    None => cx.clocks.heartbeat(false, terms.heartbeat),
                 };
                 match self.beats.established(entry.beat) {
                     Some(sent) if is_short(lease) => sent + heartbeat,

@@ -358,7 +358,7 @@ impl Door {
         self.asks_anew(cx);
         self.way = None;
         let stays = seen.as_ref().map(|item| item.expires_at);
-        let keeps = stays.and_then(|stays| cx.clocks.keeps(stays, cx.terms));
+        let keeps = stays.and_then(|stays| cx.clocks.keeps(stays, cx.terms.retention));
         let entering = Entering {
             is_for_a_free_lock: !self.claim.waits() || most.is_none(),
             most: most.unwrap_or(Ticket::new(u64::MAX)),
@@ -373,7 +373,9 @@ impl Door {
         let Some(way) = &self.way else {
             return self.gives_in();
         };
-        let keeps = cx.clocks.keeps(way.snapshot.item.expires_at, cx.terms);
+        let keeps = cx
+            .clocks
+            .keeps(way.snapshot.item.expires_at, cx.terms.retention);
         let entering = Entering::new(keeps, cx);
         self.asks(Asked::EnterOver(entering), cx)
     }

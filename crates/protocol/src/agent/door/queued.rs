@@ -37,7 +37,7 @@ impl Door {
             seen: seen.map(|item| item.drawn).unwrap_or_default(),
             join_timeout,
             raises_join_timeout: seen.is_some_and(is_short),
-            keeps: seen.and_then(|item| cx.clocks.keeps(item.expires_at, cx.terms)),
+            keeps: seen.and_then(|item| cx.clocks.keeps(item.expires_at, cx.terms.retention)),
         }
     }
 
@@ -157,7 +157,10 @@ impl Door {
     }
 
     pub(super) fn voids_own(&self, cx: &Context<'_>) -> Option<(Step, What)> {
-        let (waiter, expiry) = (self.queue.as_ref()?, cx.clocks.row_expiry(cx.terms));
+        let (waiter, expiry) = (
+            self.queue.as_ref()?,
+            cx.clocks.row_expiry(cx.terms.retention),
+        );
         let void = RowWrite::void_own(waiter.attempt.nonce, 1, expiry);
         Some((Step::VoidOwn, What::WriteRow(waiter.ticket, void)))
     }

@@ -41,7 +41,10 @@ impl Door {
         }
         let (permits, way) = (cx.lock.permits, self.way.as_mut()?);
         // It has watched nothing.
-        let (judge, now) = (Judge::default(), cx.clocks.judges(way.reading, cx.terms));
+        let (judge, now) = (
+            Judge::default(),
+            cx.clocks.judges(way.reading, cx.terms.join_timeout),
+        );
         let item = &way.snapshot.item;
         let view = judge.view(&way.snapshot, &now);
         let expired = |gap| judge.expired(item, &now, gap);
@@ -145,7 +148,7 @@ impl Door {
                     ticket: last,
                     tickets: last.get() - first.get() + 1,
                     state: RowState::Void(None),
-                    expires_at: cx.clocks.row_expiry(cx.terms),
+                    expires_at: cx.clocks.row_expiry(cx.terms.retention),
                 };
                 What::WriteRow(last, RowWrite::void_gap(gap))
             }

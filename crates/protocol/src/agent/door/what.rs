@@ -35,7 +35,7 @@ impl Door {
                 let entry = self.attempt.entry(&self.claim, ticket, cx);
                 What::WriteRow(
                     ticket,
-                    RowWrite::join(entry, cx.clocks.row_expiry(cx.terms)),
+                    RowWrite::join(entry, cx.clocks.row_expiry(cx.terms.retention)),
                 )
             }
             Asked::Read | Asked::Poll => What::Read,
@@ -63,7 +63,10 @@ impl Door {
             below: below(entering.most, 1),
             slots: (!entering.is_for_a_free_lock).then_some(cx.terms.slots),
             join_timeout: cx.terms.join_timeout,
-            new: cx.clocks.new_item(cx.terms).filter(|_| entering.makes),
+            new: cx
+                .clocks
+                .new_item(cx.terms.retention)
+                .filter(|_| entering.makes),
         };
         // An attempt that may have been applied must see whether it was.
         entering.is_unread = entering.makes && entrance.new.is_none() && !self.attempt.is_in_doubt;
@@ -92,7 +95,9 @@ impl Door {
     }
 
     fn renew_slot(&self, renewing: &mut Renewing, footing: Footing, cx: &Context<'_>) -> What {
-        renewing.keeps = cx.clocks.keeps_for_longer(footing.expires_at, cx.terms);
+        renewing.keeps = cx
+            .clocks
+            .keeps_for_longer(footing.expires_at, cx.terms.retention);
         let nonce = self
             .queue
             .as_ref()
@@ -106,7 +111,7 @@ impl Door {
     fn renew_row(&self, renewing: &Renewing, cx: &Context<'_>) -> Option<What> {
         let waiter = self.queue.as_ref()?;
         let beat = (renewing.beat, cx.terms.in_table(renewing.lease));
-        let (stamps, expiry) = (cx.clocks.stamps(), cx.clocks.row_expiry(cx.terms));
+        let (stamps, expiry) = (cx.clocks.stamps(), cx.clocks.row_expiry(cx.terms.retention));
         let renew = RowWrite::renew(waiter.attempt.nonce, beat, stamps, expiry);
         Some(What::WriteRow(waiter.ticket, renew))
     }

@@ -36,7 +36,7 @@ impl Hold {
         let until = self.beats.believed_until(self.beat, self.lease);
         let outlasts = { self.limit() }.is_some_and(|limit| until.is_some_and(|it| limit <= it));
         let asked = self.lease.saturating_sub(cx.terms.margin);
-        let heartbeat = cx.clocks.heartbeat(self.is_dated, cx.terms);
+        let heartbeat = cx.clocks.heartbeat(self.is_dated, cx.terms.heartbeat);
         let heartbeat = match asked < cx.terms.lease && !outlasts {
             // The lease was cut short to end with the hold, and still ends too early.
             true => heartbeat.min(asked / 3),

@@ -97,7 +97,7 @@ impl Hold {
         }
         let is_short = lease::is_short(lease, believed.since(cx.now()));
         let is_long = entry.lease > cx.terms.in_table(lease);
-        let is_kept = cx.clocks.is_kept(item.expires_at, cx.terms);
+        let is_kept = cx.clocks.is_kept(item.expires_at, cx.terms.retention);
         let ends = match taken.claim.wait {
             Wait::No => cx.terms.no_wait_ends(taken.began),
             Wait::Until(_) | Wait::Forever => counted,

@@ -52,7 +52,9 @@ impl Hold {
             None => self.renewal_due(cx),
         };
         let footing = self.held.footing;
-        let keeps = cx.clocks.keeps_for_longer(footing.expires_at, cx.terms);
+        let keeps = cx
+            .clocks
+            .keeps_for_longer(footing.expires_at, cx.terms.retention);
         let write = LockWrite::renew(
             cx.lock.permits,
             (self.attempt.nonce, footing),

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::Terms;
 use crate::entry::ServerTime;
 use crate::judge;
 use crate::moment::{HostTime, Moment};
@@ -30,7 +29,8 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    fn wall(&self) -> Wall {
+    /// The host's wall clock. It is no witness beside a `Date` that the same clock tells.
+    pub fn wall(&self) -> Wall {
         match self.boot {
             Some(_) => Wall::IsNoWitness,
             None => Wall::Shows(self.host),
@@ -42,27 +42,32 @@ impl Clocks {
         self.told.stamps(self.now, self.wall())
     }
 
+    /// A time that has passed by both clocks, for a lease whose owner counts from it. `None` if no answer has told the time.
+    pub fn past(&self) -> Option<Stamps> {
+        self.told.past(self.now, self.wall())
+    }
+
     /// What a judge goes by that was shown this.
-    pub(super) fn judges(&self, reading: Reading, terms: &Terms) -> judge::Now {
+    pub fn judges(&self, reading: Reading, join_timeout: Duration) -> judge::Now {
         judge::Now {
             moment: self.now,
             reading,
             boot: self.boot,
-            join_timeout: terms.join_timeout,
+            join_timeout,
         }
     }
 
     /// After how long a place is renewed: soon, if that may bring the date that it lacks.
-    pub(super) fn heartbeat(&self, is_dated: bool, terms: &Terms) -> Duration {
+    pub fn heartbeat(&self, is_dated: bool, heartbeat: Duration) -> Duration {
         match !is_dated && !self.told.is_silent() {
-            true => terms.heartbeat.min(DATE_SOON),
-            false => terms.heartbeat,
+            true => heartbeat.min(DATE_SOON),
+            false => heartbeat,
         }
     }
 
     /// The lock item to create. `None` before an answer has told the time: one clock alone does not decide where a counter begins.
-    pub(super) fn new_item(&self, terms: &Terms) -> Option<NewItem> {
-        let (now, expiry) = (self.time_of_items()?, self.expiry(terms)?);
+    pub fn new_item(&self, retention: Duration) -> Option<NewItem> {
+        let (now, expiry) = (self.time_of_items()?, self.expiry(retention)?);
         let start = self.start_of_tickets(now).as_micros();
         Some(NewItem {
             start: Ticket::new(u64::try_from(start).unwrap_or_default()),
@@ -73,41 +78,43 @@ impl Clocks {
     /// Where the tickets of a new lock begin: at this host's time, if DynamoDB's may be the same. A time that was carried on is late, and the
     /// next client's tickets would be smaller if the item were deleted at once.
     fn start_of_tickets(&self, now: Duration) -> Duration {
-        let past = self.told.past(self.now, self.wall());
-        let bounds = past.and_then(|past| past.server).zip(self.stamps().server);
+        let bounds = self
+            .past()
+            .and_then(|past| past.server)
+            .zip(self.stamps().server);
         let is_same = bounds
             .is_some_and(|(from, to)| from.0 <= self.host.0 && self.host.0 <= to.0 + DATE_GRAIN);
         if is_same { self.host.0 } else { now }
     }
 
     /// When DynamoDB may delete what is written now.
-    fn expiry(&self, terms: &Terms) -> Option<u64> {
+    pub fn expiry(&self, retention: Duration) -> Option<u64> {
         let now = self.time_of_items()?;
-        Some(now.saturating_add(terms.retention).as_secs())
+        Some(now.saturating_add(retention).as_secs())
     }
 
     /// When DynamoDB may delete a row that is written now.
-    pub(super) fn row_expiry(&self, terms: &Terms) -> u64 {
-        let by_host = || self.host.0.saturating_add(terms.retention).as_secs();
-        self.expiry(terms).unwrap_or_else(by_host)
+    pub fn row_expiry(&self, retention: Duration) -> u64 {
+        let by_host = || self.host.0.saturating_add(retention).as_secs();
+        self.expiry(retention).unwrap_or_else(by_host)
     }
 
     /// Whether an item that may go at `expires_at` stays for as long as any participant that is on it now relies on it.
-    pub(super) fn is_kept(&self, expires_at: u64, terms: &Terms) -> bool {
-        self.stays_for(expires_at, terms.retention / 2)
+    pub fn is_kept(&self, expires_at: u64, retention: Duration) -> bool {
+        self.stays_for(expires_at, retention / 2)
     }
 
     /// Until when an item is to stay for a client that takes a place on it. `None` if it stays long enough.
-    pub(super) fn keeps(&self, expires_at: u64, terms: &Terms) -> Option<u64> {
-        self.expiry(terms)
-            .filter(|_| !self.is_kept(expires_at, terms))
+    pub fn keeps(&self, expires_at: u64, retention: Duration) -> Option<u64> {
+        self.expiry(retention)
+            .filter(|_| !self.is_kept(expires_at, retention))
     }
 
     /// Until when a renewal has an item stay. `None` if not even an eighth of the retention has passed.
-    pub(super) fn keeps_for_longer(&self, expires_at: u64, terms: &Terms) -> Option<u64> {
-        let long = terms.retention - terms.retention / 8;
+    pub fn keeps_for_longer(&self, expires_at: u64, retention: Duration) -> Option<u64> {
+        let long = retention - retention / 8;
         let goes_early = expires_at == 0 || !self.stays_for(expires_at, long);
-        self.expiry(terms).filter(|_| goes_early)
+        self.expiry(retention).filter(|_| goes_early)
     }
 
     fn stays_for(&self, expires_at: u64, span: Duration) -> bool {
