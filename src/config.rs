@@ -8,6 +8,7 @@ use crate::name;
 use crate::reserved;
 use crate::runtime::clock::Clock;
 use crate::runtime::random_source::RandomSource;
+pub(crate) use fairlock_protocol::clearing::{ALL_SLOTS, MAX_SLOTS};
 use fairlock_protocol::lease;
 use fairlock_protocol::problem::OF_A_FAIR_LOCK;
 
@@ -149,8 +150,6 @@ pub(crate) struct Config {
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const SECOND: Duration = Duration::from_secs(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
-/// The model of dates explores how far a `Date` is carried on up to here.
-const MAX_HEARTBEAT: Duration = Duration::from_secs(240);
 /// A longer idle retention is beyond the numbers of seconds that readers accept everywhere.
 const MAX_RETENTION: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// How often the first successor polls by default, unless a whole heartbeat is shorter. No request to DynamoDB takes much less.
@@ -161,12 +160,8 @@ pub(crate) const MAX_NOTICE: usize = 128;
 const LONGEST_JOIN: Duration = Duration::from_secs(30);
 /// A shorter lease cannot be kept over any network.
 const MIN_LEASE: Duration = Duration::from_millis(50);
-/// With so many successors a write of the lock item costs some nine units. With more, it costs more than the rows that it saves.
-pub(crate) const MAX_SLOTS: usize = 32;
 /// With so many successors a write of the lock item costs some three units.
 const FILLED_SLOTS: usize = 8;
-/// The slots of the successors, and the first slot, in which a participant may wait behind sharers that have all permits.
-pub(crate) const ALL_SLOTS: usize = MAX_SLOTS + 1;
 /// A DynamoDB item has 400 KB, and the queue takes its part of them.
 pub(crate) const MAX_DATA: usize = 64 * 1024;
 /// How many callers may share a fair lock at one time. An exclusive holder has all of these permits.
@@ -178,7 +173,9 @@ impl TryFrom<Settings> for Config {
         at_most("lease", said.lease, "one day", DAY)?;
         let lease = said.lease.saturating_sub(said.safety_margin);
         let request_timeout = said.request_timeout.unwrap_or((lease / 6).min(2 * SECOND));
-        let heartbeat = said.heartbeat.unwrap_or((lease / 3).min(MAX_HEARTBEAT));
+        let heartbeat = said
+            .heartbeat
+            .unwrap_or((lease / 3).min(lease::MAX_HEARTBEAT));
         let longest_join = (request_timeout.saturating_mul(5) / 2).clamp(5 * SECOND, LONGEST_JOIN);
         let filled_slots = FILLED_SLOTS.min(said.successor_slots);
         let min_poll_interval = MIN_POLL.min(heartbeat);
@@ -223,8 +220,7 @@ impl TryFrom<Settings> for Config {
 impl Config {
     /// The longest lease of a place far back in the queue.
     pub(crate) fn longest_lease(&self) -> Duration {
-        let most = MAX_HEARTBEAT.div_duration_f64(self.heartbeat);
-        self.lease.mul_f64(most.clamp(1.0, lease::MAX_STRETCH))
+        lease::longest(self.lease, self.heartbeat)
     }
 
     /// How often a lease is renewed, which may be a stretched lease.
@@ -304,7 +300,7 @@ impl Config {
             MIN_LEASE,
         )?;
         let bound = "a date is not carried on for longer";
-        at_most("heartbeat", self.heartbeat, bound, MAX_HEARTBEAT)?;
+        at_most("heartbeat", self.heartbeat, bound, lease::MAX_HEARTBEAT)?;
         check_span("request time-out", self.request_timeout)?;
         check_span("heartbeat", self.heartbeat)?;
         let believed = lease::believed(self.lease);

@@ -1,26 +1,19 @@
 //! Clears the way of a claim at the door. Settled rows are deleted without a condition, because no client decides by them any more.
 
 use crate::cleaning;
-use crate::config::{ALL_SLOTS, SHARERS};
 use crate::name::LockName;
 use crate::removal;
 use crate::requests::{Requests, RetryPolicy};
 use crate::snapshot::{self, Snapshot, WATCHED};
 use crate::store::Timed;
 use crate::undated;
+use fairlock_protocol::clearing::Clearing;
 use fairlock_protocol::doorway::Seen;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
-use fairlock_protocol::judge::Judge;
 use fairlock_protocol::place::{Act, Place};
 use fairlock_protocol::stamps::Reading;
-use fairlock_protocol::step::{self, ClearingStep, Known, Removal};
-
-/// The most steps that a caller takes through the queue: as many as there can be slots, and a few pages behind them.
-const STEPS: usize = ALL_SLOTS + 16;
-
-/// The most evictions of a caller: as many as can share a fair lock, and all slots, whose participants hold it after them.
-const EVICTIONS: usize = SHARERS as usize + ALL_SLOTS;
+use fairlock_protocol::step::{ClearingStep, Known, Removal};
 
 /// Clears the way of a claim: removes dead holders and successors, dead waiters and gaps, all of them judged by two clocks. Ends when the
 /// lock is available, or a live participant stands in the way. The number of steps is bounded, and what is left then counts as in the way.
@@ -34,7 +27,7 @@ pub(crate) struct Reclaim<'a> {
     pub(crate) snapshot: Snapshot,
     /// What the answer to the snapshot told of the time.
     pub(crate) reading: Reading,
-    budget: Budget,
+    clearing: Clearing,
 }
 
 impl<'a> Reclaim<'a> {
@@ -53,10 +46,7 @@ impl<'a> Reclaim<'a> {
             permits,
             snapshot: Snapshot::of(item),
             reading,
-            budget: Budget {
-                steps: STEPS,
-                evictions: EVICTIONS,
-            },
+            clearing: Clearing::default(),
         }
     }
 
@@ -100,20 +90,9 @@ impl<'a> Reclaim<'a> {
         if !self.requests.has_time_left(self.policy) {
             return ClearingStep::Taken;
         }
-        // It has watched nothing.
-        let (judge, now) = (Judge::default(), self.requests.store.judges(self.reading));
-        let item = &self.snapshot.item;
-        let view = judge.view(&self.snapshot, &now);
-        let expired = |gap| judge.expired(item, &now, gap);
-        let refusal = step::next_refusal(&view, item.has_left(self.permits), expired);
-        if !self.budget.allows(&refusal) {
-            // Dead participants that are left do not matter if there is room for the claim.
-            return match self.snapshot.item.has_room_for(self.permits) {
-                true => ClearingStep::Free,
-                false => ClearingStep::Taken,
-            };
-        }
-        if refusal == ClearingStep::Taken {
+        let now = self.requests.store.judges(self.reading);
+        let refusal = self.clearing.next(&self.snapshot, &now, self.permits);
+        if refusal == ClearingStep::Taken && !self.clearing.has_given_up() {
             undated::stamp(self.requests, self.name, (&self.snapshot, self.reading)).await;
         }
         refusal
@@ -141,25 +120,5 @@ impl<'a> Reclaim<'a> {
             cleaning::clean(requests, name, policy, &settled).await;
         }
         self.read().await
-    }
-}
-
-/// How many steps of each kind may still be taken.
-struct Budget {
-    steps: usize,
-    evictions: usize,
-}
-
-impl Budget {
-    /// Whether another step of this kind may be taken. If so, counts it.
-    fn allows(&mut self, refusal: &ClearingStep) -> bool {
-        let left = match refusal {
-            ClearingStep::Free | ClearingStep::Settled | ClearingStep::Taken => return true,
-            ClearingStep::Remove(Removal::Evict(_)) => &mut self.evictions,
-            _ => &mut self.steps,
-        };
-        let is_left = *left > 0;
-        *left = left.saturating_sub(1);
-        is_left
     }
 }

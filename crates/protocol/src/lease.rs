@@ -31,8 +31,16 @@ pub fn is_short(lease: Duration, left: Duration) -> bool {
     left < lease / 2
 }
 
+/// The longest time between two renewals, also of a stretched lease. The model of dates explores how far a `Date` is carried on up to here.
+pub const MAX_HEARTBEAT: Duration = Duration::from_secs(240);
 /// The most by which the lease of a place far back in the queue is stretched.
-pub const MAX_STRETCH: f64 = 8.0;
+const MAX_STRETCH: f64 = 8.0;
+
+/// The longest lease of a place far back in the queue, where a hold has this lease and this heartbeat.
+pub fn longest(lease: Duration, heartbeat: Duration) -> Duration {
+    let most = MAX_HEARTBEAT.div_duration_f64(heartbeat);
+    lease.mul_f64(most.clamp(1.0, MAX_STRETCH))
+}
 
 /// The lease of a place in the queue whose turn comes after `left` at the earliest: three quarters of `left`. So a waiter that crashes
 /// there has expired for every client before its turn comes. The lease is at most `most`, but never less than the lease of a hold.

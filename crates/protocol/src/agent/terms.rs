@@ -65,8 +65,7 @@ impl Terms {
 
     /// The longest lease of a place far back in the queue.
     pub(super) fn longest_lease(&self) -> Duration {
-        let most = MAX_HEARTBEAT.div_duration_f64(self.heartbeat);
-        self.lease.mul_f64(most.clamp(1.0, lease::MAX_STRETCH))
+        lease::longest(self.lease, self.heartbeat)
     }
 
     /// How often a lease is renewed, which may be a stretched one.
@@ -85,8 +84,6 @@ pub(super) const TRIES_AT_ONCE: u32 = 4;
 /// A lease that ends with a bound of the hold lasts longer by this share of the client's lease. In that time a live client releases.
 const TO_RELEASE: u32 = 10;
 
-/// The longest heartbeat, also of a stretched lease.
-const MAX_HEARTBEAT: Duration = Duration::from_secs(240);
 /// The shortest time between two polls, unless a heartbeat is shorter.
 const MIN_POLL: Duration = Duration::from_millis(2);
 /// The longest, unless a heartbeat is shorter.

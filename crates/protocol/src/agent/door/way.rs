@@ -7,21 +7,17 @@ use crate::agent::context::Context;
 use crate::agent::fate::Fate;
 use crate::agent::waiter::Heard;
 use crate::agent::{Answer, Cursor, Page, What};
+use crate::clearing::Clearing;
 use crate::doorway::Seen;
 use crate::item::{LockItem, RowState, TicketRow};
-use crate::judge::Judge;
 use crate::place::Act;
 use crate::redating::{Redating, next_redating};
 use crate::snapshot::Snapshot;
 use crate::stamps::Reading;
-use crate::step::{self, ClearingStep, Removal, Unsettled};
+use crate::step::{ClearingStep, Removal, Unsettled};
 use crate::ticket::Ticket;
 use crate::write::{LockWrite, RowWrite};
 
-/// The most steps that a call takes through the queue: as many as there can be slots, and a few pages behind them.
-const STEPS: usize = 49;
-/// The most evictions of a call: as many as can share a fair lock, and all slots.
-const EVICTIONS: usize = 97;
 /// DynamoDB's limit for one batch of deletes.
 const BATCH: usize = 25;
 
@@ -29,8 +25,7 @@ const BATCH: usize = 25;
 pub(super) struct Way {
     pub(super) snapshot: Snapshot<Cursor>,
     pub(super) reading: Reading,
-    steps: usize,
-    evictions: usize,
+    clearing: Clearing,
 }
 
 impl Door {
@@ -40,21 +35,8 @@ impl Door {
             self.way = Some(Way::of(&item, self.reading));
         }
         let (permits, way) = (cx.lock.permits, self.way.as_mut()?);
-        // It has watched nothing.
-        let (judge, now) = (
-            Judge::default(),
-            cx.clocks.judges(way.reading, cx.terms.join_timeout),
-        );
-        let item = &way.snapshot.item;
-        let view = judge.view(&way.snapshot, &now);
-        let expired = |gap| judge.expired(item, &now, gap);
-        let refusal = step::next_refusal(&view, item.has_left(permits), expired);
-        Some(match way.allows(&refusal) {
-            true => refusal,
-            // Dead participants that are left do not matter if there is room for the claim.
-            false if way.snapshot.item.has_room_for(permits) => ClearingStep::Free,
-            false => ClearingStep::Taken,
-        })
+        let now = cx.clocks.judges(way.reading, cx.terms.join_timeout);
+        Some(way.clearing.next(&way.snapshot, &now, permits))
     }
 
     pub(super) fn judged(&mut self, refusal: ClearingStep, cx: &Context<'_>) -> Act {
@@ -238,20 +220,7 @@ impl Way {
         Way {
             snapshot: Snapshot::of(item.clone()),
             reading,
-            steps: STEPS,
-            evictions: EVICTIONS,
+            clearing: Clearing::default(),
         }
-    }
-
-    /// Whether another step of this kind may be taken. If so, counts it.
-    pub(super) fn allows(&mut self, refusal: &ClearingStep) -> bool {
-        let left = match refusal {
-            ClearingStep::Free | ClearingStep::Settled | ClearingStep::Taken => return true,
-            ClearingStep::Remove(Removal::Evict(_)) => &mut self.evictions,
-            _ => &mut self.steps,
-        };
-        let is_left = *left > 0;
-        *left = left.saturating_sub(1);
-        is_left
     }
 }
