@@ -9,7 +9,7 @@ use fairlock_protocol::item::{ItemPosition, LockItem};
 use fairlock_protocol::lease::RenewalHistory;
 use fairlock_protocol::stamps::{Reading, Stamps};
 use fairlock_protocol::ticket::{Sequence, Ticket};
-use fairlock_protocol::write::{Drawing, Entrance, LockWrite, end};
+use fairlock_protocol::write::{Drawing, Entrance, LockWrite, below};
 
 /// The most tries of a draw. Each further try knows better what stands on the item: a later stamp, or a shorter join timeout.
 const TRIES: usize = 3;
@@ -204,19 +204,8 @@ impl Counter<'_> {
 
     /// How to draw as the item asks for, as far as that is known.
     fn drawing(&self, seen: Option<&LockItem>, stamps: Stamps) -> Drawing {
-        let join_timeout = self.requests.store.config().join_timeout;
-        let is_short = |item: &LockItem| item.join_timeout < Some(join_timeout);
-        Drawing {
-            stamps,
-            seen: seen.map(|item| item.drawn).unwrap_or_default(),
-            join_timeout,
-            raises_join_timeout: seen.is_some_and(is_short),
-            keeps: seen.and_then(|item| self.requests.store.keeps(item.expires_at)),
-        }
+        let store = &self.requests.store;
+        let keeps = seen.and_then(|item| store.keeps(item.expires_at));
+        Drawing::over(seen, stamps, store.config().join_timeout, keeps)
     }
-}
-
-/// The ticket that the counter must be below: no ticket newer than `most` was drawn, and `tickets` tickets are left.
-fn below(most: Ticket, tickets: u64) -> Ticket {
-    most.next().unwrap_or(most).min(end(tickets))
 }

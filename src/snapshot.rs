@@ -44,14 +44,9 @@ pub(crate) async fn read_on(
         return read(requests, name, 0, policy).await;
     };
     let store = &requests.store;
-    let watermark = snapshot.item.watermark;
-    let is_in_settled_rows = snapshot
-        .rows
-        .last()
-        .is_some_and(|row| row.ticket < watermark);
-    let cursor = match is_in_settled_rows {
-        true => queue::behind(store, name, watermark),
-        false => cursor,
+    let cursor = match snapshot.skips_to() {
+        Some(settled) => queue::behind(store, name, settled),
+        None => cursor,
     };
     let limit = store.config().filled_slots + SPARE_ROWS;
     let read = || queue::read(store, name, Some(cursor.clone()), limit);

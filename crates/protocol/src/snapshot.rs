@@ -50,6 +50,14 @@ impl<Next> Snapshot<Next> {
         self
     }
 
+    /// Up to where a read that goes on may skip rows: they are settled, and no page has shown them yet.
+    pub fn skips_to(&self) -> Option<Ticket> {
+        let watermark = self.item.watermark;
+        let last = self.rows.last();
+        last.is_some_and(|row| row.ticket < watermark)
+            .then_some(watermark)
+    }
+
     /// Whether the snapshot shows what stands at a place.
     pub fn covers(&self, place: EntryLocation) -> bool {
         match place {

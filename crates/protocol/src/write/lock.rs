@@ -65,6 +65,25 @@ pub struct Drawing {
     pub keeps: Option<u64>,
 }
 
+impl Drawing {
+    /// How to draw as the item asks for that was seen, as far as that is known.
+    pub fn over(
+        seen: Option<&LockItem>,
+        stamps: Stamps,
+        join_timeout: Duration,
+        keeps: Option<u64>,
+    ) -> Self {
+        let is_short = |item: &LockItem| item.join_timeout < Some(join_timeout);
+        Drawing {
+            stamps,
+            seen: seen.map(|item| item.drawn).unwrap_or_default(),
+            join_timeout,
+            raises_join_timeout: seen.is_some_and(is_short),
+            keeps,
+        }
+    }
+}
+
 impl LockWrite {
     fn new(verb: &'static str, permits: u64) -> Self {
         LockWrite {
@@ -622,4 +641,9 @@ fn has_turn(
 /// counts as damaged.
 pub fn end(tickets: u64) -> Ticket {
     Ticket::new(u64::MAX).first_of(tickets)
+}
+
+/// The ticket that the counter must be below: no ticket newer than `most` was drawn, and `tickets` tickets are left.
+pub fn below(most: Ticket, tickets: u64) -> Ticket {
+    most.next().unwrap_or(most).min(end(tickets))
 }

@@ -15,7 +15,7 @@ pub use clause::Clause;
 pub use effect::Effect;
 pub use entry::{EntryClause, EntryEffect};
 pub use expression::{Expressions, Values};
-pub use lock::{Drawing, Entrance, LockWrite, NewItem, end};
+pub use lock::{Drawing, Entrance, LockWrite, NewItem, below, end};
 pub use row::{RowChange, RowClause, RowEffect, RowWrite};
 
 #[cfg(test)]

@@ -30,15 +30,9 @@ impl Door {
 
     /// How to draw as the item asks for, as far as that is known.
     pub(super) fn drawing(&self, cx: &Context<'_>) -> Drawing {
-        let (seen, join_timeout) = (self.seen.as_deref(), cx.terms.join_timeout);
-        let is_short = |item: &LockItem| item.join_timeout < Some(join_timeout);
-        Drawing {
-            stamps: cx.clocks.stamps(),
-            seen: seen.map(|item| item.drawn).unwrap_or_default(),
-            join_timeout,
-            raises_join_timeout: seen.is_some_and(is_short),
-            keeps: seen.and_then(|item| cx.clocks.keeps(item.expires_at, cx.terms.retention)),
-        }
+        let seen = self.seen.as_deref();
+        let keeps = seen.and_then(|item| cx.clocks.keeps(item.expires_at, cx.terms.retention));
+        Drawing::over(seen, cx.clocks.stamps(), cx.terms.join_timeout, keeps)
     }
 
     /// A place in the queue, of which the answer shows the slot, or the draw of its ticket.

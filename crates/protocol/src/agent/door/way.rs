@@ -76,16 +76,7 @@ impl Door {
         let snapshot = queue.or(self.way.as_mut().map(|way| &mut way.snapshot));
         let next = snapshot.and_then(|snapshot| {
             let cursor = snapshot.next.take()?;
-            // Skips settled rows that no page has shown yet, however many there are.
-            let watermark = snapshot.item.watermark;
-            let is_in_settled = snapshot
-                .rows
-                .last()
-                .is_some_and(|row| row.ticket < watermark);
-            Some(match is_in_settled {
-                true => Cursor::Ticket(watermark),
-                false => cursor,
-            })
+            Some(snapshot.skips_to().map_or(cursor, Cursor::Ticket))
         });
         self.asks(Asked::Query(next), cx)
     }

@@ -5,7 +5,7 @@ use crate::agent::What;
 use crate::agent::context::{Context, Stamped};
 use crate::item::Footing;
 use crate::ticket::{Sequence, Ticket};
-use crate::write::{Entrance, LockWrite, RowWrite, end};
+use crate::write::{Entrance, LockWrite, RowWrite, below};
 
 /// Rows that are read at once besides the lock item and as many as there are slots.
 const SPARE_ROWS: usize = 16;
@@ -115,9 +115,4 @@ impl Door {
         let renew = RowWrite::renew(waiter.attempt.nonce, beat, stamps, expiry);
         Some(What::WriteRow(waiter.ticket, renew))
     }
-}
-
-/// The ticket that the counter must be below: no ticket newer than `most` was drawn, and `tickets` tickets are left.
-fn below(most: Ticket, tickets: u64) -> Ticket {
-    most.next().unwrap_or(most).min(end(tickets))
 }
