@@ -6,6 +6,7 @@
 
 mod clause;
 mod effect;
+mod entrance;
 mod entry;
 mod expression;
 mod lock;
@@ -13,9 +14,10 @@ mod row;
 
 pub use clause::Clause;
 pub use effect::Effect;
+pub use entrance::{Drawing, Entrance, NewItem, below, end};
 pub use entry::{EntryClause, EntryEffect};
 pub use expression::{Expressions, Values};
-pub use lock::{Drawing, Entrance, LockWrite, NewItem, below, end};
+pub use lock::LockWrite;
 pub use row::{RowChange, RowClause, RowEffect, RowWrite};
 
 #[cfg(test)]
