@@ -173,7 +173,35 @@ pub(crate) fn is_stopped(pid: i32) -> bool {
     stat(pid).is_some_and(|stat| stat.state == b'T')
 }
 
+/// This process.
+fn own() -> Option<Member> {
+    let pid = getpid().as_raw_pid();
+    member(pid, &stat(pid)?)
+}
+
 impl Member {
+    /// Returns its children that are not dead, as far as the kernel lists them.
+    fn children(&self) -> Vec<Member> {
+        let parent = self.pid.as_raw_pid();
+        let mut children = Vec::new();
+        for thread in fs::read_dir(format!("/proc/{parent}/task"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let list = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            children.extend(list.split_whitespace().filter_map(|pid| {
+                let pid = pid.parse().ok()?;
+                let stat = stat(pid).filter(|stat| stat.parent == parent && !stat.is_dead())?;
+                member(pid, &stat)
+            }));
+        }
+        // If it has ended, another process may have its number.
+        let is_same = stat(parent).is_some_and(|stat| stat.started == self.started);
+        children.retain(|_| is_same);
+        children
+    }
+
     /// Signals through a handle on the process, because another process may have its number by now. A sandbox may refuse handles. Then the
     /// start time, which is read just before, tells that the number is still its own.
     fn signal(&self, signal: Signal) -> Result<(), Errno> {
