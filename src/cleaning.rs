@@ -41,7 +41,8 @@ pub(crate) async fn clean_row(
     let _ = requests.retry(policy, delete).await;
 }
 
-async fn delete_rows(
+/// Deletes settled rows once.
+pub(crate) async fn delete_rows(
     requests: &Requests,
     name: &LockName,
     settled: &[Ticket],

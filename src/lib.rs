@@ -128,6 +128,7 @@
 //! - Reviewers: `docs/safety.md`, `docs/protocol.md`, `docs/testing.md`, `docs/performance.md`.
 
 mod acquire;
+mod agent;
 mod attempt;
 #[cfg(feature = "blocking")]
 pub mod blocking;
@@ -174,6 +175,8 @@ mod undated;
 mod wait;
 mod waiter;
 
+#[doc(hidden)]
+pub use agent::{Driven, Held};
 pub use client::{HeldLocks, LockClient, LockClientBuilder, ShutdownReport};
 #[doc(hidden)]
 pub use config::Testing;

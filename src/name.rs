@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::Invalid;
+use fairlock_protocol::agent::Lock;
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
 /// DynamoDB's limits for a partition key and a sort key, in bytes.
@@ -37,6 +38,15 @@ impl LockName {
             namespace: Arc::clone(namespace),
             permits: None,
         })
+    }
+
+    /// The lock of a client that is a value, whose name its caller has checked.
+    pub(crate) fn of(lock: &Lock, namespace: &Arc<str>) -> Self {
+        LockName {
+            lock: Arc::clone(&lock.name),
+            namespace: Arc::clone(namespace),
+            permits: Some(lock.permits),
+        }
     }
 
     /// The same lock with `permits` permits, which each write to it requires.

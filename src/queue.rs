@@ -6,6 +6,7 @@ use crate::attempt::Attempt;
 use crate::name::LockName;
 use crate::requests::{Requests, RetryPolicy};
 use crate::store::{self, Item, Store, Timed, Write, text};
+use fairlock_protocol::agent;
 use fairlock_protocol::codec;
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
@@ -148,6 +149,22 @@ pub(crate) async fn read(
 /// Where the queue goes on behind a ticket, whether or not it has a row.
 pub(crate) fn behind(store: &Store, name: &LockName, ticket: Ticket) -> Cursor {
     Cursor(store.row_key(name, ticket))
+}
+
+/// The cursor of a client that is a value.
+pub(crate) fn from(store: &Store, name: &LockName, place: &agent::Cursor) -> Cursor {
+    match place {
+        agent::Cursor::Ticket(ticket) => behind(store, name, *ticket),
+        agent::Cursor::Key(sort_key) => Cursor(store.key(name, sort_key.to_string())),
+    }
+}
+
+impl Cursor {
+    /// The same for a client that is a value.
+    pub(crate) fn place(&self, store: &Store) -> Option<agent::Cursor> {
+        let sort_key = store.sort_key(&self.0)?;
+        Some(agent::Cursor::Key(sort_key.as_str().into()))
+    }
 }
 
 /// Skips items that are neither the lock item nor a ticket's row: they are not fairlock's.

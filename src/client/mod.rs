@@ -4,6 +4,7 @@ mod builder;
 
 use std::time::Duration;
 
+use crate::agent::Driven;
 use crate::client_state::ClientHandle;
 use crate::config::SHARERS;
 use crate::error::{Error, Invalid};
@@ -194,6 +195,12 @@ impl LockClient {
     #[doc(hidden)]
     pub fn notification_counts(&self) -> Option<[u64; 3]> {
         Some(self.inner.notifications.as_ref()?.counts())
+    }
+
+    /// The client as a value, by which tests call it beside the other one.
+    #[doc(hidden)]
+    pub fn driven(&self) -> &Driven {
+        self.inner.driven()
     }
 
     fn name(&self, name: &str, permits: u64) -> Result<LockName, Error> {

@@ -16,14 +16,15 @@ mod wait_estimate;
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::Driven;
 use crate::attempt::Attempt;
 use crate::error::Error;
 use crate::hold::Hold;
@@ -69,6 +70,7 @@ pub(crate) struct ClientInner {
     directory: Arc<Directory>,
     pub(crate) notifications: Option<Arc<Notifications>>,
     go: StartPlaceTask,
+    driven: OnceLock<Driven>,
     /// How many handles there are.
     handles: AtomicUsize,
 }
@@ -89,8 +91,15 @@ impl ClientInner {
             background: Arc::new(Background::new(runtime)),
             closed: CancellationToken::new(),
             directory: Arc::default(),
+            driven: OnceLock::new(),
             handles: AtomicUsize::new(0),
         }
+    }
+
+    /// The client as a value, which its first use starts.
+    pub(crate) fn driven(&self) -> &Driven {
+        let starts = || Driven::new(self.requests.clone(), &self.background);
+        self.driven.get_or_init(starts)
     }
 
     /// Waits for work of a call, no longer than a request may take. Waits neither beyond `until` nor for a client that is shut down.

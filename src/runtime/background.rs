@@ -227,6 +227,15 @@ fn spawn_apart(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static
     runtime.spawn(work);
 }
 
+/// Runs work on the runtime of the task that calls this.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door to background work"
+)]
+pub(crate) fn spawn_here(work: impl Future<Output = ()> + Send + 'static) {
+    Handle::current().spawn(work);
+}
+
 /// A job on the list, if it is still there.
 #[derive(Clone, Debug)]
 pub(crate) struct Listed {

@@ -330,7 +330,7 @@ impl Store {
         self.key(name, name.row_key(ticket))
     }
 
-    fn key(&self, name: &LockName, sort_key: String) -> Item {
+    pub(crate) fn key(&self, name: &LockName, sort_key: String) -> Item {
         let names = &self.config.names;
         HashMap::from([
             (names.partition_key.clone(), text(name.lock())),

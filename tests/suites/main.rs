@@ -13,6 +13,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 mod damage;
 mod docs;
+mod driven;
 mod engines;
 mod items;
 mod loss;

@@ -179,7 +179,9 @@ impl World {
                     "refused as shut down, which it is not".to_owned(),
                 );
             }
-            Refusal::Broken => self.fail("calls", Some(lock), "the agent is broken".to_owned()),
+            Refusal::Crashed | Refusal::NoRuntime | Refusal::Untaken => {
+                self.fail("calls", Some(lock), format!("refused as {why:?}"));
+            }
             _ => {}
         }
         self.rests_longer(host, caller);
@@ -219,7 +221,7 @@ impl World {
             return;
         };
         let (uid, lock, caller) = (held.uid, held.lock, held.caller);
-        if matches!(why, Loss::ShutDown) && !is_closing {
+        if reason(why) == Why::ShutDown && !is_closing {
             return self.fail(
                 "told once, with its reason",
                 Some(lock),
@@ -352,7 +354,8 @@ fn reason(why: &Loss) -> Why {
         Loss::Broken(_) => Why::Broken,
         Loss::Deleted => Why::Deleted,
         Loss::MaxHold(_) => Why::MaxHold,
-        Loss::ShutDown => Why::ShutDown,
+        // Nobody but a driver with a runtime ends holds so.
+        Loss::ShutDown | Loss::Crashed | Loss::NoRuntime => Why::ShutDown,
     }
 }
 

@@ -11,7 +11,6 @@ use crate::faults::Fault;
 use crate::host::{Mood, number};
 use crate::parcel::{Delivery, Parcel, Told};
 use crate::plan::nanos;
-use crate::table::verb;
 use crate::world::World;
 
 /// What becomes of a request.
@@ -122,7 +121,7 @@ impl World {
             to: parcel.from,
             id: parcel.id,
             sent: parcel.sent,
-            answer: Err(trouble.failure(verb(what), is_read)),
+            answer: Err(trouble.failure(what.verb(), is_read)),
             told: match (trouble.is_answer(), date) {
                 (false, _) => Told::Nothing,
                 (true, Some(date)) => Told::Date(date),

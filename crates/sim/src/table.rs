@@ -216,22 +216,11 @@ impl Table {
 fn newer_format(what: &What) -> Failure {
     let (found, known) = NEWER;
     Failure {
-        verb: verb(what),
+        verb: what.verb(),
         kind: Kind::Invalid {
             item: "#lock".into(),
             problem: ItemProblem::NewerFormat { found, known },
         },
-    }
-}
-
-/// What a request is called in failures.
-pub(crate) fn verb(what: &What) -> &'static str {
-    match what {
-        What::Write { write, .. } => write.verb,
-        What::WriteRow(_, write) => write.verb,
-        What::Read => "read",
-        What::Query { .. } => "query",
-        What::Delete(_) => "delete",
     }
 }
 

@@ -7,7 +7,6 @@ use crate::host::number;
 use crate::parcel::Parcel;
 use crate::seen::Seen;
 use crate::story::{answered_by, asked, cut, refusal, shown};
-use crate::table::verb;
 use crate::world::World;
 
 impl World {
@@ -52,7 +51,7 @@ impl World {
                 Some(_) => "",
                 None => ", unanswered",
             };
-            let what = verb(&parcel.request.what);
+            let what = parcel.request.what.verb();
             format!(
                 "  table, of host {host}{answered}: {what} {}",
                 answered_by(answer)

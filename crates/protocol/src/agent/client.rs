@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Done;
 use super::places::{Agent, Scene};
 use super::shared::{Key, Shared};
-use super::{HoldId, Input, Lock, Output, Refusal, Request, RequestId, Terms, Turn};
+use super::{HoldId, Input, Lock, Loss, Output, Refusal, Request, RequestId, Terms, Turn};
 use crate::moment::Moment;
 
 /// A client of a table: its part in each lock, and what these share.
@@ -16,6 +16,8 @@ pub struct Client {
     /// When something is due in which lock.
     due: BTreeSet<(Moment, Lock)>,
     shared: Shared,
+    /// The lock whose agent has its turn.
+    acting: Option<Lock>,
 }
 
 impl Client {
@@ -26,6 +28,7 @@ impl Client {
             agents: BTreeMap::new(),
             due: BTreeSet::new(),
             shared: Shared::default(),
+            acting: None,
         }
     }
 
@@ -92,6 +95,25 @@ impl Client {
         self.does_what_is_due(&mut turn);
     }
 
+    /// Takes in that a turn ended in a panic: the agent whose turn it was has gone. What it held is lost, so that its lease ends, and its calls
+    /// are refused.
+    pub fn buries(&mut self) {
+        let Some(lock) = self.acting.take() else {
+            return;
+        };
+        let shared = &mut self.shared;
+        shared.under_way.retain(|_, (of, _)| *of != lock);
+        let holds = shared.holds.extract_if(.., |_, (of, _)| *of == lock);
+        for (hold, _) in holds {
+            let why = Loss::Crashed;
+            shared.outputs.push_back(Output::Lost { hold, why });
+        }
+        for (call, _) in shared.calls.extract_if(.., |_, of| *of == lock) {
+            let why = Refusal::Crashed;
+            shared.outputs.push_back(Output::Refused { call, why });
+        }
+    }
+
     /// When something is due.
     pub fn next_timeout(&self) -> Option<Moment> {
         self.due.first().map(|(due, _)| *due)
@@ -143,6 +165,7 @@ impl Client {
         if let Some(due) = agent.due {
             self.due.remove(&(due, lock.clone()));
         }
+        self.acting = Some(lock.clone());
         let mut scene = Scene {
             lock,
             terms: &self.terms,
@@ -152,6 +175,7 @@ impl Client {
         };
         act(&mut agent, &mut scene);
         agent.ends_turn(&mut scene);
+        self.acting = None;
         if let Some(due) = agent.due {
             self.due.insert((due, lock.clone()));
         }

@@ -173,6 +173,8 @@ pub struct HoldView {
     pub held: ItemHold,
     /// Its local deadline, which also holds though nobody tells it any more.
     pub until: Moment,
+    /// Why it is lost if that passes.
+    pub ends_by: Loss,
     /// What became of the last renewal, if it failed.
     pub trouble: Option<Arc<str>>,
     /// The item that shows it.
@@ -193,8 +195,12 @@ pub enum Refusal {
     Failed(Failure),
     /// The client is shut down.
     ShutDown,
-    /// An error in this client ended the agent.
-    Broken,
+    /// It was granted the lock, and its caller came too late to take it.
+    Untaken,
+    /// An error in this client ended its part in the lock.
+    Crashed,
+    /// The driver has gone, with its runtime.
+    NoRuntime,
 }
 
 /// Why a hold is lost.
@@ -214,6 +220,10 @@ pub enum Loss {
     MaxHold(Duration),
     /// The client is shut down.
     ShutDown,
+    /// An error in this client ended its part in the lock.
+    Crashed,
+    /// The driver has gone, with its runtime.
+    NoRuntime,
 }
 
 /// What became of an order.

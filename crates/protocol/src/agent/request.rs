@@ -62,6 +62,17 @@ pub enum What {
 }
 
 impl What {
+    /// What failures and metrics call it.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            What::Write { write, .. } => write.verb,
+            What::WriteRow(_, write) => write.verb,
+            What::Read => "read the lock item",
+            What::Query { .. } => "read the queue",
+            What::Delete(_) => "delete settled rows",
+        }
+    }
+
     /// A write whose refusal shows what it met.
     pub(super) fn shown(write: LockWrite) -> Self {
         What::Write { write, shows: true }

@@ -20,7 +20,7 @@ const LAYERS: [(&str, &str); 5] = [
         "port",
         "attempt cleaning counter notify place_writes queue removal requests snapshot store telemetry undated",
     ),
-    ("mechanisms", "exit heartbeat hold reclaim waiter"),
+    ("mechanisms", "agent exit heartbeat hold reclaim waiter"),
     (
         "facade",
         "acquire blocking client client_state data events guard items leader lease_lock lib lock multi_lock offer operator run scope \

@@ -163,6 +163,7 @@ impl Hold {
             ticket: self.ticket,
             held: self.held,
             until: self.ends(),
+            ends_by: self.expiry_reason(),
             trouble: self.trouble.clone(),
             item: Arc::clone(&self.item),
         }

@@ -1,0 +1,70 @@
+//! What comes into the mailbox of a driver, and a grant on its way out.
+
+use std::sync::Arc;
+
+use fairlock_protocol::agent::{CallId, Claim, Done, HoldId, Input, Lock, Order, Refusal};
+use fairlock_protocol::failure::Failure;
+use tokio::sync::{mpsc, oneshot};
+
+use super::view::View;
+
+/// Where the answer to a call goes.
+pub(super) type Caller = oneshot::Sender<Result<Offered, Refusal>>;
+
+/// Where the outcome of an order goes.
+pub(super) type Giver = oneshot::Sender<Result<Done, Failure>>;
+
+/// What comes into the mailbox.
+pub(super) enum Message {
+    /// A caller asks for a lock.
+    Call {
+        call: CallId,
+        lock: Lock,
+        claim: Box<Claim>,
+        to: Caller,
+    },
+    /// The caller of this call has gone.
+    Cancel(CallId),
+    /// A holder wants something, and may wait for what becomes of it.
+    Order {
+        hold: HoldId,
+        order: Order,
+        to: Option<Giver>,
+    },
+    /// What the value is told as it is.
+    Told(Input),
+    /// The last handle has gone.
+    Deserted,
+}
+
+/// The mailbox, from outside.
+pub(super) type Outbox = mpsc::UnboundedSender<Message>;
+
+/// A grant on its way to its caller. Dropped before that takes it, it is given back.
+pub(super) struct Offered {
+    pub(super) view: Arc<View>,
+    mailbox: Outbox,
+}
+
+impl Offered {
+    pub(super) fn new(view: Arc<View>, mailbox: Outbox) -> Self {
+        Offered { view, mailbox }
+    }
+}
+
+impl Drop for Offered {
+    fn drop(&mut self) {
+        if self.view.takes_back() {
+            let _ = self.mailbox.send(Message::Told(unused(self.view.hold)));
+        }
+    }
+}
+
+/// The order that ends a hold under which no work was done.
+pub(super) fn unused(hold: HoldId) -> Input {
+    Input::Order {
+        hold,
+        order: Order::Release { is_unused: true },
+        reply: None,
+    }
+}

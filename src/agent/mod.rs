@@ -1,0 +1,13 @@
+//! The driver of a client that is a value: its mailbox, its timer, its requests, and what its callers see of it. All that is decided is
+//! decided in `fairlock_protocol::agent`.
+//!
+//! Each client has a task, which carries inputs, times and chance to the value, and its outputs to the callers. Each request is a task of its own,
+//! and so is each callback of a user. What a caller sees of its hold is true though that task is late, stopped, or gone with its runtime.
+
+mod carry;
+mod driver;
+mod handle;
+mod mail;
+mod view;
+
+pub use handle::{Driven, Held};
