@@ -31,6 +31,10 @@ mod times;
 mod waiter;
 mod world;
 
+/// Saves a tenth of the time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 use std::process::ExitCode;
 
 use clap::Parser;
