@@ -178,11 +178,23 @@ impl Driver {
         self.turn(|client, turn| client.handle(input, turn));
     }
 
+    fn patient(&self, patience: u32) -> Requests {
+        match patience {
+            1 => self.requests.clone(),
+            more => self.requests.with_more_time(more),
+        }
+    }
+
     /// Each request is a task of its own, so that none waits for another.
     fn sends(&mut self) {
         while let Some((id, request)) = self.client.poll_request() {
-            let Request { lock, what, .. } = request;
-            let (requests, mailbox) = (self.requests.clone(), self.mailbox.clone());
+            let Request {
+                lock,
+                what,
+                patience,
+                ..
+            } = request;
+            let (requests, mailbox) = (self.patient(patience), self.mailbox.clone());
             spawn_here(async move {
                 let mut sent = Sent {
                     request: id,

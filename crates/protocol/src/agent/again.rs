@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Random, RequestId, Terms};
+use super::{RequestId, Terms};
 use crate::failure::Failure;
 use crate::moment::Moment;
+use crate::pace::ThrottleBackoff;
 
 /// The first pause, which doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
@@ -26,6 +27,10 @@ pub(super) struct Policy {
     pub(super) longest: Duration,
     /// How long a policy may deny it.
     pub(super) puts_up: Duration,
+    /// Answers that it is too busy, and denials, are no tries: they show that the table is there.
+    pub(super) counts_silence: bool,
+    /// Where DynamoDB is too busy, it gives way to the requests of the holder for up to this long at a time, and not after that moment.
+    pub(super) gives_way: Option<(Duration, Moment)>,
 }
 
 impl Policy {
@@ -35,8 +40,7 @@ impl Policy {
             until: terms.no_wait_ends(began),
             tries: Some(super::terms::TRIES_AT_ONCE),
             through_refusals: false,
-            longest: MAX_PAUSE.min(terms.heartbeat / 2),
-            puts_up: Duration::ZERO,
+            ..Policy::until(began, terms)
         }
     }
 
@@ -57,6 +61,14 @@ impl Policy {
         }
     }
 
+    /// The same with so many tries that the table does not answer.
+    pub(super) fn within_silent(self, tries: u32) -> Self {
+        Policy {
+            counts_silence: true,
+            ..self.within(tries)
+        }
+    }
+
     /// For what is given back by then.
     pub(super) fn until(until: Moment, terms: &Terms) -> Self {
         Policy {
@@ -65,6 +77,16 @@ impl Policy {
             through_refusals: true,
             longest: MAX_PAUSE.min(terms.heartbeat / 2),
             puts_up: Duration::ZERO,
+            counts_silence: false,
+            gives_way: None,
+        }
+    }
+
+    /// The same, giving way for up to `longest` at a time until then.
+    pub(super) fn giving_way(self, longest: Duration, until: Moment) -> Self {
+        Policy {
+            gives_way: Some((longest, until)),
+            ..self
         }
     }
 
@@ -81,6 +103,10 @@ impl Policy {
         failure.is_transient() || (self.through_refusals && failure.is_refused())
     }
 
+    fn counts(&self, failure: &Failure) -> bool {
+        !self.counts_silence || !(failure.is_not_now() || failure.is_denied())
+    }
+
     fn waits_out(&self, failure: &Failure, denied: Option<Moment>, now: Moment) -> bool {
         failure.is_denied() && denied.is_some_and(|since| now < since + self.puts_up)
     }
@@ -92,6 +118,8 @@ pub(super) struct Sending {
     policy: Policy,
     state: State,
     failed: u32,
+    /// How many of these count as tries.
+    counted: u32,
     /// A try before may have been applied, or may be yet.
     pub(super) is_in_doubt: bool,
     /// When the newest try was sent.
@@ -113,6 +141,7 @@ impl Sending {
             policy,
             state: State::UnderWay(request),
             failed: 0,
+            counted: 0,
             is_in_doubt: false,
             sent: now,
             denied: None,
@@ -147,12 +176,13 @@ impl Sending {
     pub(super) fn failed(
         &mut self,
         failure: &Failure,
-        now: Moment,
-        random: &mut dyn Random,
+        (now, chance): (Moment, f64),
+        brake: &mut ThrottleBackoff,
     ) -> bool {
         self.is_in_doubt |= failure.is_ambiguous();
         self.failed = self.failed.saturating_add(1);
-        let is_left = self.policy.tries.is_none_or(|tries| self.failed < tries);
+        self.counted += u32::from(self.policy.counts(failure));
+        let is_left = self.policy.tries.is_none_or(|tries| self.counted < tries);
         match failure.is_denied() {
             true => _ = self.denied.get_or_insert(now),
             false => self.denied = None,
@@ -162,7 +192,11 @@ impl Sending {
         if !is_left || !may_help || self.is_over(now) {
             return false;
         }
-        let until = now + self.pause(random.unit());
+        let gives_way = self.policy.gives_way.filter(|_| failure.is_busy());
+        let until = match gives_way.filter(|(_, until)| now < *until) {
+            Some((longest, until)) => until.min(now + brake.pause(longest, chance, now)),
+            None => now + self.pause(chance),
+        };
         self.state = State::Pausing(until.min(self.policy.until));
         true
     }

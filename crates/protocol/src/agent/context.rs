@@ -10,6 +10,7 @@ use crate::entry::{Entry, Nonce, Unknown};
 use crate::item::{ItemPosition, LockItem};
 use crate::lease::RenewalHistory;
 use crate::moment::Moment;
+use crate::pace::ThrottleBackoff;
 use crate::stamps::{self, Reading};
 use crate::ticket::Ticket;
 
@@ -21,7 +22,7 @@ pub(super) struct Context<'a> {
     pub(super) clocks: Clocks,
     pub(super) random: &'a mut dyn Random,
     pub(super) shared: &'a mut Shared,
-    pub(super) doubts: &'a mut Doubts,
+    pub(super) memory: &'a mut Memory,
 }
 
 impl Context<'_> {
@@ -30,10 +31,16 @@ impl Context<'_> {
     }
 
     pub(super) fn send(&mut self, of: Of, what: What) -> RequestId {
+        self.sends((of, what), 1)
+    }
+
+    /// Sends a request that has so many times the time-out.
+    pub(super) fn sends(&mut self, (of, what): (Of, What), patience: u32) -> RequestId {
         let request = Request {
             lock: self.lock.clone(),
             of,
             what,
+            patience,
         };
         self.shared.send((self.lock, self.key), request)
     }
@@ -52,15 +59,24 @@ impl Context<'_> {
     /// Notes that an attempt has ended, whose requests may still bring a place with a newer ticket.
     pub(super) fn doubts(&mut self, attempt: &Attempt, newest: Ticket) {
         if attempt.is_in_doubt {
-            self.doubts.note(attempt.nonce, newest);
+            self.memory.doubts.note(attempt.nonce, newest);
         }
     }
 
     /// Takes in that a try failed. Returns the failure if no other try follows.
     pub(super) fn failed(&mut self, sending: &mut Sending, failure: Failed) -> Option<Failed> {
-        let goes_on = sending.failed(&failure, self.clocks.now, self.random);
+        let (now, chance) = (self.clocks.now, self.random.unit());
+        let goes_on = sending.failed(&failure, (now, chance), &mut self.memory.brake);
         (!goes_on).then_some(failure)
     }
+}
+
+/// What an agent remembers beside its places.
+#[derive(Default)]
+pub(super) struct Memory {
+    pub(super) doubts: Doubts,
+    /// How much it slows down at its lock, because DynamoDB was too busy.
+    pub(super) brake: ThrottleBackoff,
 }
 
 /// Nonces of attempts that have ended, of which a request may still be under way: the newest ones.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::cleaning::Cleaning;
-use super::context::{Attempt, Context, Doubts};
+use super::context::{Attempt, Context, Memory};
 use super::door::Door;
 use super::fate::{Exit, Fate};
 use super::hold::Hold;
@@ -20,7 +20,7 @@ use crate::moment::Moment;
 #[derive(Default)]
 pub(super) struct Agent {
     places: BTreeMap<Key, Place>,
-    doubts: Doubts,
+    memory: Memory,
     refusing: Vec<Refusing>,
     /// The item as the newest release of this client left it.
     hint: Option<Arc<LockItem>>,
@@ -45,7 +45,7 @@ pub(super) struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    fn context<'a>(&'a mut self, key: Key, doubts: &'a mut Doubts) -> Context<'a> {
+    fn context<'a>(&'a mut self, key: Key, memory: &'a mut Memory) -> Context<'a> {
         Context {
             lock: self.lock,
             key,
@@ -53,7 +53,7 @@ impl Scene<'_> {
             clocks: self.clocks,
             random: self.random,
             shared: self.shared,
-            doubts,
+            memory,
         }
     }
 }
@@ -63,7 +63,7 @@ impl Agent {
     pub(super) fn is_called(&mut self, call: CallId, claim: Claim, scene: &mut Scene<'_>) {
         let (key, claim) = (scene.shared.next_id(), Arc::new(claim));
         let asks = (call, Arc::clone(&claim));
-        let door = Door::new(asks, &mut scene.context(key, &mut self.doubts));
+        let door = Door::new(asks, &mut scene.context(key, &mut self.memory));
         let place = Place {
             call: Some(call),
             claim,
@@ -165,7 +165,7 @@ impl Agent {
             lock: scene.lock.clone(),
             item: Arc::clone(item),
         });
-        for (nonce, ticket) in self.doubts.shown(item) {
+        for (nonce, ticket) in self.memory.doubts.shown(item) {
             let mut attempt = Attempt::new(nonce);
             // More copies may come.
             attempt.is_in_doubt = true;
@@ -208,7 +208,7 @@ impl Agent {
         let Some(mut place) = self.places.remove(&key) else {
             return;
         };
-        let fate = act(&mut place, &mut scene.context(key, &mut self.doubts));
+        let fate = act(&mut place, &mut scene.context(key, &mut self.memory));
         self.becomes(key, place, fate, scene);
     }
 
@@ -217,7 +217,7 @@ impl Agent {
             Fate::Over => {}
             Fate::Stays => self.stays(key, place),
             Fate::Holds(taken) => {
-                let cx = &mut scene.context(key, &mut self.doubts);
+                let cx = &mut scene.context(key, &mut self.memory);
                 match Hold::taken(*taken, cx) {
                     Ok(hold) => {
                         place.phase = Phase::Holding(hold);
@@ -234,7 +234,7 @@ impl Agent {
             Fate::Again(leaving) => {
                 if let Some(call) = place.call {
                     let asks = (call, Arc::clone(&place.claim));
-                    let door = Door::new(asks, &mut scene.context(key, &mut self.doubts));
+                    let door = Door::new(asks, &mut scene.context(key, &mut self.memory));
                     place.phase = Phase::Asking(Box::new(door));
                     self.places.insert(key, place);
                     self.sets_out(key, None, scene);
@@ -271,7 +271,7 @@ impl Agent {
     }
 
     fn leaves(&mut self, key: Key, call: Option<CallId>, exit: Exit, scene: &mut Scene<'_>) {
-        let leaving = Leaving::new(exit, &scene.context(key, &mut self.doubts));
+        let leaving = Leaving::new(exit, &scene.context(key, &mut self.memory));
         let place = Place {
             call,
             claim: Arc::default(),
@@ -311,7 +311,7 @@ impl Agent {
     }
 
     fn next_due(&mut self, scene: &mut Scene<'_>) -> Option<Moment> {
-        let cx = scene.context(0, &mut self.doubts);
+        let cx = scene.context(0, &mut self.memory);
         let places = self.places.values().filter_map(|place| place.due(&cx));
         let refusing = self.refusing.iter().map(|it| it.until);
         places.chain(refusing).min()
@@ -324,6 +324,6 @@ impl Agent {
 
     /// Whether nothing of it is to be remembered.
     pub(super) fn is_forgettable(&self) -> bool {
-        self.is_idle() && self.doubts.is_empty()
+        self.is_idle() && self.memory.doubts.is_empty()
     }
 }

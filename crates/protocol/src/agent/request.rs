@@ -23,6 +23,8 @@ pub struct Request {
     pub of: Of,
     /// What is asked.
     pub what: What,
+    /// How many times the request time-out it may take: more for a caller whose requests turned out to be too slow.
+    pub patience: u32,
 }
 
 /// For whom a request is sent.

@@ -174,7 +174,8 @@ impl Waiter {
             QueuePosition::Successor(index) => PollPosition::Successor(index),
             QueuePosition::Queue => PollPosition::Queue(self.turns_to_a_slot(cx)),
         };
-        let span = self.pace.until_next(position, jitter, 1, cx.now());
+        let slowed = cx.memory.brake.factor(cx.now());
+        let span = self.pace.until_next(position, jitter, slowed, cx.now());
         self.poll_due = cx.now() + span.min(cx.terms.longest_lease());
         self.polls_when_kept_ends();
     }
@@ -274,8 +275,10 @@ impl Waiter {
     /// How long after a poll the next one is sent, by a successor that may hold the lock at any moment.
     pub(super) fn overlap(&self, cx: &Context<'_>) -> Option<Duration> {
         match self.position()? {
-            ItemPosition::Successor(before, _) => self.pace.overlap(before, cx.now()),
-            ItemPosition::Has(..) => None,
+            ItemPosition::Successor(before, _) if cx.memory.brake.factor(cx.now()) == 1 => {
+                self.pace.overlap(before, cx.now())
+            }
+            ItemPosition::Successor(..) | ItemPosition::Has(..) => None,
         }
     }
 }

@@ -30,6 +30,8 @@ use crate::write::Drawing;
 const TRIES_AT_THE_DOOR: u8 = 6;
 /// While another caller is on its way to a free lock, a place pauses for 20 ms, then for 40 ms, and then for 80 ms each time.
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
+/// The most patience with the requests of a call: times the request time-out.
+const MOST_PATIENCE: u32 = 8;
 /// Tries of a draw. Each that is applied without an answer leaves a gap.
 const TRIES_TO_DRAW: u32 = 4;
 
@@ -50,6 +52,8 @@ pub(super) struct Door {
     /// Its turn to do something comes then, if no request is under way.
     pauses_until: Option<Moment>,
     pauses: u32,
+    /// How many times the time-out its requests have.
+    patience: u32,
     was_answered: bool,
     /// The first failure of several requests that were sent at once.
     failure: Option<Failed>,
@@ -139,6 +143,7 @@ impl Door {
             asks: Vec::new(),
             pauses_until: None,
             pauses: 0,
+            patience: 1,
             was_answered: false,
             failure: None,
             ending: None,
@@ -193,7 +198,7 @@ impl Door {
     fn tries_again(&mut self, mut ask: Ask, cx: &mut Context<'_>) -> Fate {
         match self.what(&mut ask.asked, cx) {
             Some(what) => {
-                let request = cx.send(Of::Call(self.call), what);
+                let request = cx.sends((Of::Call(self.call), what), self.patience);
                 ask.sending.sent(request, cx.now());
                 self.asks.push(ask);
                 Fate::Stays
@@ -412,7 +417,7 @@ impl Door {
         let Some(what) = self.what(&mut asked, cx) else {
             return self.asks_no_more(cx);
         };
-        let request = cx.send(Of::Call(self.call), what);
+        let request = cx.sends((Of::Call(self.call), what), self.patience);
         let sending = Sending::new(self.policy(&asked, cx), request, cx.now());
         self.asks.push(Ask { sending, asked });
         Fate::Stays
@@ -435,10 +440,23 @@ impl Door {
         };
         match (asked, &self.queue) {
             (Asked::Step(Step::Redate, _), _) => policy.within(1),
-            (Asked::Draw(..), _) => policy.within(TRIES_TO_DRAW),
+            (Asked::Enter(_) | Asked::EnterOver(_), _) => self.gives_way_at_the_door(policy, cx),
+            (Asked::Draw(..), _) => {
+                let policy = policy.within_silent(TRIES_TO_DRAW);
+                self.gives_way_at_the_door(policy, cx)
+            }
+            // Others close the gap after the join time-out.
+            (Asked::Join(_), _) => policy.giving_way(
+                cx.terms.heartbeat.min(cx.terms.join_timeout / 4),
+                cx.now() + cx.terms.join_timeout / 2,
+            ),
+            // The holder's renewals come first, until this place has half of the time left in which it may be renewed.
             (Asked::RenewSlot(..) | Asked::RenewRow(_), _) => Policy {
                 longest: Policy::of_renewals(until, cx.terms).longest,
-                ..policy
+                ..policy.giving_way(
+                    cx.terms.heartbeat / 2,
+                    cx.now() + cx.terms.lease.saturating_sub(cx.terms.heartbeat) / 2,
+                )
             },
             (Asked::Step(Step::VoidOwn | Step::Depart | Step::CleanOwn, _), _) | (_, None) => {
                 policy
@@ -447,6 +465,13 @@ impl Door {
                 until: until.min(waiter.renewal_due(cx)),
                 ..policy
             },
+        }
+    }
+
+    fn gives_way_at_the_door(&self, policy: Policy, cx: &Context<'_>) -> Policy {
+        match self.claim.waits() {
+            true => policy.giving_way(cx.terms.heartbeat * 2, policy.until),
+            false => policy,
         }
     }
 

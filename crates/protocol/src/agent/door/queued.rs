@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Asked, Door, Renewing, Step};
+use super::{Asked, Door, MOST_PATIENCE, Renewing, Step};
 use crate::agent::context::{Context, Stamped};
 use crate::agent::fate::{Fate, Taken};
 use crate::agent::leaving::void_row;
@@ -251,6 +251,9 @@ impl Door {
             }
             _ => false,
         };
+        if !is_waiting {
+            self.patience = (self.patience * 2).min(MOST_PATIENCE);
+        }
         let act = self.course.joined(is_waiting);
         self.acts(act, cx)
     }

@@ -38,8 +38,14 @@ impl Door {
             }
             Err(failure) => {
                 self.attempt.is_in_doubt |= is_for_a_place && failure.is_ambiguous();
+                if failure.is_busy() {
+                    cx.memory.brake.press(cx.clocks.now);
+                }
                 if self.ending.is_some() {
                     return self.ends_if_answered();
+                }
+                if self.reads_first(&ask, &failure) {
+                    return self.rests_at_the_door(cx);
                 }
                 match cx.failed(&mut ask.sending, failure) {
                     None => {
@@ -50,6 +56,23 @@ impl Door {
                 }
             }
         }
+    }
+
+    /// Whether a caller that waits reads before it writes again, because DynamoDB is too busy and nothing of it was applied.
+    fn reads_first(&self, ask: &Ask, failure: &Failed) -> bool {
+        let writes = match ask.asked {
+            Asked::Enter(_) | Asked::EnterOver(_) => !self.attempt.is_in_doubt,
+            Asked::Draw(..) => !ask.sending.is_in_doubt,
+            _ => false,
+        };
+        writes && failure.is_busy() && self.claim.waits()
+    }
+
+    fn rests_at_the_door(&mut self, cx: &mut Context<'_>) -> Fate {
+        let (now, chance) = (cx.now(), cx.random.unit());
+        let pause = cx.memory.brake.pause(cx.terms.heartbeat * 2, chance, now);
+        self.pauses_until = Some(now + pause);
+        Fate::Stays
     }
 
     pub(super) fn failed(&mut self, asked: Asked, failure: Failed, cx: &mut Context<'_>) -> Fate {
