@@ -141,7 +141,8 @@ impl Acquisition {
                 tracing::warn!(lock = %self.name, %ticket, %failure, "could not renew the hold that it was granted");
                 self.leaves(Departure::unseen(Place::holding(), attempt.again()));
                 let goes_on = self.claim.waits && self.requests.has_time_left(&self.policy());
-                match failure.is_transient() && goes_on {
+                let may_help = failure.is_transient() || self.requests.waits_out(&failure);
+                match may_help && goes_on {
                     true => Ok(Renewed::Not(LossReason::Unreachable {
                         cause: failure.to_string(),
                     })),

@@ -48,10 +48,19 @@ impl World {
     pub(crate) fn changes_mood(&mut self, host: usize) {
         let was = self.hosts[host].mood;
         let (mood, lasts) = match was {
-            Mood::Fine => (self.draws_mood(), self.rng.u64(0..20 * SECOND)),
+            Mood::Fine => (self.draws_mood(), self.rng.u64(0..30 * SECOND)),
             _ => (Mood::Fine, 0),
         };
         self.hosts[host].mood = mood;
+        let it = &mut self.hosts[host];
+        let is_denied = |mood| matches!(mood, Mood::Trouble(Trouble::Denied));
+        if is_denied(was) {
+            it.denied_until = self.at;
+        }
+        // Nothing that came between may have shown that it was over.
+        if is_denied(mood) && it.denied_until + 10 * SECOND < self.at {
+            it.denied_from = self.at;
+        }
         match mood {
             Mood::Fine => self.again(self.plan.rates.moods, Event::Mood(host)),
             _ => self.agenda.note(self.at + lasts, Event::Mood(host)),

@@ -164,6 +164,7 @@ impl World {
         let asker = &mut it.callers[caller];
         asker.doing = Doing::Resting;
         let (call, lock, asked, late) = (asker.call, asker.lock, asker.asked, it.late);
+        let waits = asker.waits;
         let was_calm = it.troubled_at < asked;
         let is_closing = it.is_closing;
         self.see(Seen::Answered { call, lock, late });
@@ -179,12 +180,28 @@ impl World {
                     "refused as shut down, which it is not".to_owned(),
                 );
             }
+            Refusal::Failed(failure) if failure.is_denied() && waits => {
+                self.was_denied(host, lock);
+            }
             Refusal::Crashed | Refusal::NoRuntime | Refusal::Untaken => {
                 self.fail("calls", Some(lock), format!("refused as {why:?}"));
             }
             _ => {}
         }
         self.rests_longer(host, caller);
+    }
+
+    /// A waiting call puts up for 20 s with a policy that denies its requests.
+    fn was_denied(&mut self, host: usize, lock: usize) {
+        let it = &self.hosts[host];
+        let (lasted, from) = (self.at - it.denied_from, it.denied_from);
+        if lasted < 19 * SECOND && it.stopped_until < from {
+            let why = format!(
+                "refused after a policy had denied requests for {} ms",
+                lasted / MS
+            );
+            self.fail("calls", Some(lock), why);
+        }
     }
 
     fn asked_back(&mut self, host: usize, hold: HoldId) {

@@ -75,6 +75,9 @@ pub(crate) struct Host {
     /// It has said so to its client, and whether holds are kept.
     pub(crate) is_closing: bool,
     pub(crate) mood: Mood,
+    /// Since when a policy denies its requests, or did last.
+    pub(crate) denied_from: At,
+    pub(crate) denied_until: At,
     pub(crate) front_end: usize,
     /// It handles nothing until then.
     pub(crate) stopped_until: At,
@@ -108,6 +111,8 @@ impl Host {
             putting: BTreeMap::new(),
             is_closing: false,
             mood: Mood::Fine,
+            denied_from: 0,
+            denied_until: 0,
             front_end,
             stopped_until: 0,
             mailbox_until: 0,

@@ -39,7 +39,9 @@ impl World {
         };
         let it = &mut self.hosts[host];
         let sent = it.clock.moment(self.at);
-        let overdue = it.clock.when(sent + it.terms.request_timeout * request.patience);
+        let overdue = it
+            .clock
+            .when(sent + it.terms.request_timeout * request.patience);
         if self.rng.u8(0..16) == 0 {
             it.front_end = self.rng.usize(0..3);
         }

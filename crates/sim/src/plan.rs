@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairlock_protocol::agent::Terms;
+use fairlock_protocol::lease;
 use fastrand::Rng;
 
 use crate::agenda::{At, HOUR, MS, SECOND};
@@ -166,6 +167,13 @@ impl Plan {
             .hosts
             .iter()
             .map(|host| host.terms.in_table(host.terms.lease));
+        leases.max().map_or(0, nanos)
+    }
+
+    /// The longest lease of a place far back in the queue.
+    pub(crate) fn longest_stretched(&self) -> At {
+        let terms = self.hosts.iter().map(|host| &host.terms);
+        let leases = terms.map(|it| it.in_table(lease::longest(it.lease, it.heartbeat)));
         leases.max().map_or(0, nanos)
     }
 

@@ -158,7 +158,8 @@ impl World {
         self.runs_until(|world| world.has_done_enough());
         self.calms_down();
         let lease = self.plan.longest_lease();
-        let rest = 4 * lease + 3 * self.plan.longest_join() + 120 * SECOND;
+        let watches = lease + self.plan.longest_stretched();
+        let rest = 3 * lease + watches + 3 * self.plan.longest_join() + 120 * SECOND;
         let rests_at = self.at + rest;
         self.runs_until(|world| world.at >= rests_at);
         self.at = self.at.max(rests_at);

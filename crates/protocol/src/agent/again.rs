@@ -13,6 +13,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 /// How long a waiting call puts up with a policy that denies its requests.
 const DENIED_FOR: Duration = Duration::from_secs(20);
+/// A denial goes on if the next comes within this time.
+const DENIED_ON: Duration = Duration::from_secs(5);
 
 /// How long a request is sent again.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +27,10 @@ pub(super) struct Policy {
     pub(super) through_refusals: bool,
     /// The longest pause, before chance at most doubles it.
     pub(super) longest: Duration,
-    /// How long a policy may deny it.
-    pub(super) puts_up: Duration,
+    /// It puts up for a while with a policy that denies it: one that was just attached denies for some seconds.
+    pub(super) puts_up: bool,
+    /// How a policy has denied such requests before.
+    pub(super) denied: Denied,
     /// Answers that it is too busy, and denials, are no tries: they show that the table is there.
     pub(super) counts_silence: bool,
     /// Where DynamoDB is too busy, it gives way to the requests of the holder for up to this long at a time, and not after that moment.
@@ -44,10 +48,10 @@ impl Policy {
         }
     }
 
-    /// For a caller that waits until then. It puts up with denials for a while: a policy that was just attached denies for some seconds.
+    /// For a caller that waits until then.
     pub(super) fn while_waiting(until: Moment, terms: &Terms) -> Self {
         Policy {
-            puts_up: DENIED_FOR,
+            puts_up: true,
             through_refusals: false,
             ..Policy::until(until, terms)
         }
@@ -76,7 +80,8 @@ impl Policy {
             tries: None,
             through_refusals: true,
             longest: MAX_PAUSE.min(terms.heartbeat / 2),
-            puts_up: Duration::ZERO,
+            puts_up: false,
+            denied: Denied::default(),
             counts_silence: false,
             gives_way: None,
         }
@@ -106,9 +111,25 @@ impl Policy {
     fn counts(&self, failure: &Failure) -> bool {
         !self.counts_silence || !(failure.is_not_now() || failure.is_denied())
     }
+}
 
-    fn waits_out(&self, failure: &Failure, denied: Option<Moment>, now: Moment) -> bool {
-        failure.is_denied() && denied.is_some_and(|since| now < since + self.puts_up)
+/// Denials of requests, one after the other: when the first came, and the newest.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Denied(Option<(Moment, Moment)>);
+
+impl Denied {
+    /// Takes in what became of a request, if it failed. What was denied long before says nothing of this denial.
+    pub(super) fn hears(&mut self, failure: Option<&Failure>, now: Moment) {
+        let is_denied = failure.is_some_and(Failure::is_denied);
+        let before = self.0.filter(|(_, newest)| now < *newest + DENIED_ON);
+        let since = before.map_or(now, |(since, _)| since);
+        self.0 = is_denied.then_some((since, now));
+    }
+
+    /// Whether this failure is a denial, and they have not lasted for too long yet.
+    pub(super) fn waits_out(self, failure: &Failure, now: Moment) -> bool {
+        let lasts = |(since, _): (Moment, Moment)| now < since + DENIED_FOR;
+        failure.is_denied() && self.0.is_some_and(lasts)
     }
 }
 
@@ -124,8 +145,7 @@ pub(super) struct Sending {
     pub(super) is_in_doubt: bool,
     /// When the newest try was sent.
     pub(super) sent: Moment,
-    /// Since when a policy has denied it.
-    denied: Option<Moment>,
+    denied: Denied,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +164,7 @@ impl Sending {
             counted: 0,
             is_in_doubt: false,
             sent: now,
-            denied: None,
+            denied: policy.denied,
         }
     }
 
@@ -183,12 +203,9 @@ impl Sending {
         self.failed = self.failed.saturating_add(1);
         self.counted += u32::from(self.policy.counts(failure));
         let is_left = self.policy.tries.is_none_or(|tries| self.counted < tries);
-        match failure.is_denied() {
-            true => _ = self.denied.get_or_insert(now),
-            false => self.denied = None,
-        }
-        let may_help =
-            self.policy.may_help(failure) || self.policy.waits_out(failure, self.denied, now);
+        self.denied.hears(Some(failure), now);
+        let waits_out = self.policy.puts_up && self.denied.waits_out(failure, now);
+        let may_help = self.policy.may_help(failure) || waits_out;
         if !is_left || !may_help || self.is_over(now) {
             return false;
         }

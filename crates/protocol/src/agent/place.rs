@@ -28,7 +28,7 @@ pub(super) enum Phase {
     /// It gives back what it may have.
     Leaving(Box<Leaving>),
     /// It deletes settled rows.
-    Cleaning(Cleaning),
+    Cleaning(Box<Cleaning>),
 }
 
 impl Place {

@@ -294,7 +294,7 @@ impl Agent {
                 call: None,
                 claim: Arc::default(),
                 began: scene.clocks.now,
-                phase: Phase::Cleaning(Cleaning::new(rows)),
+                phase: Phase::Cleaning(Box::new(Cleaning::new(rows))),
             };
             self.places.insert(key, place);
             self.act(key, scene, Place::on_time);

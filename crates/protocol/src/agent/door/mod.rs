@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::way::Way;
-use super::again::{Policy, Sending};
+use super::again::{Denied, Policy, Sending};
 use super::context::{Attempt, Context, Stamped};
 use super::fate::{Exit, Fate};
 use super::terms::Wait;
@@ -55,6 +55,8 @@ pub(super) struct Door {
     /// How many times the time-out its requests have.
     patience: u32,
     was_answered: bool,
+    /// How a policy has denied its writes, and its reads.
+    denied: [Denied; 2],
     /// The first failure of several requests that were sent at once.
     failure: Option<Failed>,
     /// It is to end once its requests are answered, for this reason.
@@ -145,6 +147,7 @@ impl Door {
             pauses: 0,
             patience: 1,
             was_answered: false,
+            denied: Default::default(),
             failure: None,
             ending: None,
         }
@@ -438,6 +441,10 @@ impl Door {
             true => Policy::while_waiting(until, cx.terms),
             false => Policy::at_the_door(self.began, cx.terms),
         };
+        let policy = Policy {
+            denied: self.denied[usize::from(asked.is_read())],
+            ..policy
+        };
         match (asked, &self.queue) {
             (Asked::Step(Step::Redate, _), _) => policy.within(1),
             (Asked::Enter(_) | Asked::EnterOver(_), _) => self.gives_way_at_the_door(policy, cx),
@@ -481,6 +488,12 @@ impl Door {
             true => self.asks(Asked::Query(None), cx),
             false => Fate::Stays,
         }
+    }
+}
+
+impl Asked {
+    fn is_read(&self) -> bool {
+        matches!(self, Asked::Read | Asked::Poll | Asked::Query(_))
     }
 }
 

@@ -29,6 +29,7 @@ impl Door {
         match reply.answer {
             Ok(answer) => {
                 self.was_answered = true;
+                self.denied[usize::from(ask.asked.is_read())].hears(None, cx.clocks.now);
                 let heard = Heard {
                     sent: ask.sending.sent,
                     arrived: reply.arrived,
@@ -38,6 +39,7 @@ impl Door {
             }
             Err(failure) => {
                 self.attempt.is_in_doubt |= is_for_a_place && failure.is_ambiguous();
+                self.denied[usize::from(ask.asked.is_read())].hears(Some(&failure), cx.clocks.now);
                 if failure.is_busy() {
                     cx.memory.brake.press(cx.clocks.now);
                 }
@@ -56,6 +58,13 @@ impl Door {
                 }
             }
         }
+    }
+
+    /// Whether a step in the queue may give way to a renewal, and be tried later.
+    fn may_pass(&self, asked: &Asked, failure: &Failed, cx: &Context<'_>) -> bool {
+        let denied = self.denied[usize::from(asked.is_read())];
+        let waits_out = denied.waits_out(failure, cx.now());
+        (failure.is_transient() || waits_out) && !self.is_over(cx)
     }
 
     /// Whether a caller that waits reads before it writes again, because DynamoDB is too busy and nothing of it was applied.
@@ -87,9 +96,7 @@ impl Door {
                 let act = self.course.drew(false);
                 self.acts(act, cx)
             }
-            _ if self.queue.is_some() && failure.is_transient() && !self.is_over(cx) => {
-                self.gives_way(cx)
-            }
+            _ if self.queue.is_some() && self.may_pass(&asked, &failure, cx) => self.gives_way(cx),
             Asked::Step(Step::Void, _) if !self.asks.is_empty() => {
                 self.failure.get_or_insert(failure);
                 Fate::Stays

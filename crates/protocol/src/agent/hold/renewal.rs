@@ -223,7 +223,8 @@ impl Hold {
         match self.life {
             Life::Granting(..) => {
                 let leaving = Exit::unseen(self.attempt.clone());
-                match self.waits && failure.is_transient() {
+                // A policy that denies it may be new: how long a call puts up with that is counted at the door.
+                match self.waits && (failure.is_transient() || failure.is_denied()) {
                     true => Fate::Again(Some(leaving)),
                     false => Fate::Leaves(Refusal::Failed(failure), leaving),
                 }
