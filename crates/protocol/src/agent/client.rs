@@ -18,7 +18,12 @@ pub struct Client {
     shared: Shared,
     /// The lock whose agent has its turn.
     acting: Option<Lock>,
+    /// Agents that only remember something, the oldest first.
+    resting: BTreeMap<u64, Lock>,
 }
+
+/// The most agents that only remember something.
+const MOST_RESTING: usize = 1024;
 
 impl Client {
     /// A client that has done nothing yet.
@@ -29,6 +34,7 @@ impl Client {
             due: BTreeSet::new(),
             shared: Shared::default(),
             acting: None,
+            resting: BTreeMap::new(),
         }
     }
 
@@ -165,6 +171,9 @@ impl Client {
         if let Some(due) = agent.due {
             self.due.remove(&(due, lock.clone()));
         }
+        if let Some(number) = agent.resting.take() {
+            self.resting.remove(&number);
+        }
         self.acting = Some(lock.clone());
         let mut scene = Scene {
             lock,
@@ -179,8 +188,19 @@ impl Client {
         if let Some(due) = agent.due {
             self.due.insert((due, lock.clone()));
         }
-        if !agent.is_forgettable() {
-            self.agents.insert(lock.clone(), agent);
+        if agent.is_forgettable() {
+            return;
+        }
+        if agent.is_idle() {
+            let number = self.shared.next_id();
+            agent.resting = Some(number);
+            self.resting.insert(number, lock.clone());
+        }
+        self.agents.insert(lock.clone(), agent);
+        if self.resting.len() > MOST_RESTING
+            && let Some((_, oldest)) = self.resting.pop_first()
+        {
+            self.agents.remove(&oldest);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What a turn of a place goes by, and what its attempts remember.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::again::Sending;
@@ -10,7 +11,7 @@ use crate::entry::{Entry, Nonce, Unknown};
 use crate::item::{ItemPosition, LockItem};
 use crate::lease::RenewalHistory;
 use crate::moment::Moment;
-use crate::pace::ThrottleBackoff;
+use crate::pace::{PollSchedule, ThrottleBackoff};
 use crate::stamps::{self, Reading};
 use crate::ticket::Ticket;
 
@@ -77,6 +78,46 @@ pub(super) struct Memory {
     pub(super) doubts: Doubts,
     /// How much it slows down at its lock, because DynamoDB was too busy.
     pub(super) brake: ThrottleBackoff,
+    /// The pace of the queue, as its last place there learnt it.
+    pace: Option<PollSchedule>,
+    /// The item as its newest release left it, and when.
+    hint: Option<(Arc<LockItem>, Moment)>,
+}
+
+/// How long a hint serves. It saves an enter request that must fail.
+const HINT_LASTS: Duration = Duration::from_secs(1);
+
+impl Memory {
+    /// The item as a release has just left it. It serves once.
+    pub(super) fn take_hint(&mut self, now: Moment) -> Option<Arc<LockItem>> {
+        let hint = self.hint.take();
+        hint.filter(|(_, at)| now.since(*at) < HINT_LASTS)
+            .map(|(item, _)| item)
+    }
+
+    /// Takes in the item after a release of a hold that lasted so long.
+    pub(super) fn released(&mut self, item: &Arc<LockItem>, (held, now): (Duration, Moment)) {
+        if let (Some(pace), Some(next)) = (&mut self.pace, item.first_holder()) {
+            pace.handed_off(next.first(), held, now);
+        }
+        self.hint = (!item.is_idle()).then(|| (Arc::clone(item), now));
+    }
+
+    /// The pace for the next wait.
+    pub(super) fn pace(&self, terms: &Terms) -> PollSchedule {
+        let (shortest, longest) = terms.polls();
+        let new = || PollSchedule::new(shortest, longest);
+        self.pace.clone().unwrap_or_else(new)
+    }
+
+    /// A wait is over.
+    pub(super) fn learns(&mut self, pace: PollSchedule) {
+        self.pace = Some(pace.at_rest());
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.doubts.is_empty() && self.pace.is_none() && self.hint.is_none()
+    }
 }
 
 /// Nonces of attempts that have ended, of which a request may still be under way: the newest ones.

@@ -22,8 +22,8 @@ pub(super) struct Agent {
     places: BTreeMap<Key, Place>,
     memory: Memory,
     refusing: Vec<Refusing>,
-    /// The item as the newest release of this client left it.
-    hint: Option<Arc<LockItem>>,
+    /// Its number among the agents of the client that are idle, the oldest first.
+    pub(super) resting: Option<u64>,
     /// When something is due, as the client has it in its index.
     pub(super) due: Option<Moment>,
 }
@@ -71,7 +71,7 @@ impl Agent {
             phase: Phase::Asking(Box::new(door)),
         };
         self.places.insert(key, place);
-        let hint = self.hint.take();
+        let hint = self.memory.take_hint(scene.clocks.now);
         self.sets_out(key, hint, scene);
     }
 
@@ -287,7 +287,6 @@ impl Agent {
 
     /// Begins to delete what its places have left to that, answers calls of whose places nothing is left, and sets when it is due.
     pub(super) fn ends_turn(&mut self, scene: &mut Scene<'_>) {
-        self.hint = scene.shared.handed_off.take().or(self.hint.take());
         for rows in std::mem::take(&mut scene.shared.to_clean) {
             let key = scene.shared.next_id();
             let place = Place {
@@ -324,6 +323,6 @@ impl Agent {
 
     /// Whether nothing of it is to be remembered.
     pub(super) fn is_forgettable(&self) -> bool {
-        self.is_idle() && self.memory.doubts.is_empty()
+        self.is_idle() && self.memory.is_empty()
     }
 }

@@ -1,10 +1,8 @@
 //! What the places of a client share, and where they leave what they ask and tell.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 use super::{CallId, HoldId, Lock, Output, Refusal, Request, RequestId};
-use crate::item::LockItem;
 use crate::ticket::Ticket;
 
 /// Names a place within its client.
@@ -20,8 +18,6 @@ pub(super) struct Shared {
     pub(super) holds: BTreeMap<HoldId, (Lock, Key)>,
     /// Rows that are to be deleted for the agent whose turn it is.
     pub(super) to_clean: Vec<Vec<Ticket>>,
-    /// The item as a release of the agent whose turn it is left it.
-    pub(super) handed_off: Option<Arc<LockItem>>,
     ids: u64,
     staggered: u64,
     pub(super) is_closed: bool,

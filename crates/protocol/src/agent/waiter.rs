@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::Cursor;
 use super::context::{Attempt, Context};
-use super::{Cursor, Terms};
 use crate::entry::Entry;
 use crate::item::{ItemPosition, LockItem};
 use crate::judge::Judge;
@@ -69,9 +69,8 @@ impl Waiter {
         attempt: Attempt,
         (ticket, beats): (Ticket, RenewalHistory),
         (item, heard): (&LockItem, Heard),
-        terms: &Terms,
+        (pace, lease): (PollSchedule, Duration),
     ) -> Self {
-        let (shortest, longest) = terms.polls();
         let mut waiter = Waiter {
             judge: Judge::of(attempt.nonce, ticket),
             attempt,
@@ -79,9 +78,9 @@ impl Waiter {
             beats,
             snapshot: Snapshot::of(item.clone()),
             reading: heard.reading,
-            pace: PollSchedule::new(shortest, longest),
+            pace,
             polled: heard.arrived,
-            row_renewed: (heard.sent, terms.lease),
+            row_renewed: (heard.sent, lease),
             poll_due: heard.sent,
             watermark: (item.watermark, heard.arrived),
             rows_read: None,

@@ -42,7 +42,8 @@ impl Door {
         shown: (&LockItem, Heard),
         cx: &Context<'_>,
     ) {
-        let waiter = Waiter::new(self.attempt.clone(), place, shown, cx.terms);
+        let how = (cx.memory.pace(cx.terms), cx.terms.lease);
+        let waiter = Waiter::new(self.attempt.clone(), place, shown, how);
         self.queue = Some(Box::new(waiter));
         self.way = None;
     }
@@ -181,6 +182,7 @@ impl Door {
             self.queue = Some(waiter);
             return self.begins_again(cx);
         }
+        cx.memory.learns(waiter.pace);
         Fate::Holds(Box::new(Taken {
             call: self.call,
             attempt: waiter.attempt,

@@ -208,7 +208,8 @@ impl Hold {
             });
         }
         if let Ok(Done::HandedOff(item)) = &what {
-            cx.shared.handed_off = Some(Arc::clone(item));
+            let now = cx.now();
+            cx.memory.released(item, (now.since(self.granted), now));
         }
         // What a failed release left may go as soon as it is shown.
         let newest = match what {

@@ -48,6 +48,8 @@ pub(super) struct Hold {
     offer: Offer,
     writes: u64,
     puts: VecDeque<Put>,
+    /// When its caller was told of it.
+    granted: Moment,
     life: Life,
     /// Why it was lost, if it was.
     loss: Option<Loss>,
@@ -123,6 +125,7 @@ impl Hold {
             writes: 0,
             puts: VecDeque::new(),
             life: Life::Granting(taken.call, until),
+            granted: cx.now(),
             loss: None,
             attempt: taken.attempt,
             item: Arc::clone(&item),
@@ -139,7 +142,7 @@ impl Hold {
 
     fn is_granted(&mut self, call: CallId, cx: &mut Context<'_>) {
         let now = cx.now();
-        self.life = Life::Held;
+        (self.life, self.granted) = (Life::Held, now);
         cx.shared.is_answered(call);
         self.offer = Offer::Open(now + cx.terms.request_timeout, 1);
         self.bound_from = (!self.bounds.begin_later).then_some(now);
