@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use fairlock_protocol::agent::{
-    CallId, Client, HoldId, HoldView, Input, Loss, Order, Output, Random, Refusal, Reply, ReplyId,
-    Request, RequestId, Terms, Turn,
+    CallId, Client, HoldId, HoldView, Input, Loss, Order, Output, Precision, Random, Refusal,
+    Reply, ReplyId, Request, RequestId, Terms, Turn,
 };
 use fairlock_protocol::entry::Nonce;
 use tokio::sync::mpsc;
@@ -59,7 +59,8 @@ impl Driver {
             let due = self.client.next_timeout();
             let is_due = async {
                 match due {
-                    Some(due) => clock.sleep_until(due).await,
+                    Some((due, Precision::Close)) => clock.sleep_closely_until(due).await,
+                    Some((due, Precision::Coarse)) => clock.sleep_until(due).await,
                     None => pending().await,
                 }
             };

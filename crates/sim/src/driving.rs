@@ -60,7 +60,7 @@ impl World {
     /// Arms the timer for what is due next. It may fire late.
     fn arm(&mut self, host: usize) {
         let it = &mut self.hosts[host];
-        let due = it.client.next_timeout();
+        let due = it.client.next_timeout().map(|(due, _)| due);
         if due == it.armed {
             return;
         }

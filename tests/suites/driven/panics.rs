@@ -100,7 +100,7 @@ fn what_it_held_is_lost_its_calls_are_refused_and_another_lock_is_renewed() {
         ),
         "{told:?}"
     );
-    let due = client.next_timeout().unwrap();
+    let (due, _) = client.next_timeout().unwrap();
     client.handle_timeout(turn(due, &mut chance));
     let (_, renewal) = client.poll_request().unwrap();
     assert_eq!(renewal.of, Of::Hold(kept));

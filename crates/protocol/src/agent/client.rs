@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Done;
-use super::places::{Agent, Scene};
+use super::places::{Agent, Due, Scene};
 use super::shared::{Key, Shared};
-use super::{HoldId, Input, Lock, Loss, Output, Refusal, Request, RequestId, Terms, Turn};
+use super::{
+    HoldId, Input, Lock, Loss, Output, Precision, Refusal, Request, RequestId, Terms, Turn,
+};
 use crate::moment::Moment;
 
 /// A client of a table: its part in each lock, and what these share.
@@ -14,7 +16,7 @@ pub struct Client {
     terms: Arc<Terms>,
     agents: BTreeMap<Lock, Agent>,
     /// When something is due in which lock.
-    due: BTreeSet<(Moment, Lock)>,
+    due: BTreeSet<(Due, Lock)>,
     shared: Shared,
     /// The lock whose agent has its turn.
     acting: Option<Lock>,
@@ -121,7 +123,7 @@ impl Client {
     }
 
     /// When something is due.
-    pub fn next_timeout(&self) -> Option<Moment> {
+    pub fn next_timeout(&self) -> Option<(Moment, Precision)> {
         self.due.first().map(|(due, _)| *due)
     }
 
@@ -143,7 +145,7 @@ impl Client {
     /// Each round does something that is due once, and sets it later.
     fn does_what_is_due(&mut self, turn: &mut Turn<'_>) {
         let now = turn.clocks.now;
-        while let Some((due, lock)) = self.due.first().filter(|(due, _)| *due <= now) {
+        while let Some((due, lock)) = self.due.first().filter(|((due, _), _)| *due <= now) {
             let (_, lock) = (*due, lock.clone());
             self.with(&lock, turn, Agent::on_time);
         }

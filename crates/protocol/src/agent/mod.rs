@@ -243,6 +243,15 @@ pub enum Done {
     Put,
 }
 
+/// How exactly a driver is to wait until something is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Precision {
+    /// To a tenth of a millisecond: a handoff may wait for it.
+    Close,
+    /// To some milliseconds.
+    Coarse,
+}
+
 /// What a turn goes by.
 pub struct Turn<'a> {
     /// The times.

@@ -8,7 +8,7 @@ use super::door::Door;
 use super::fate::Fate;
 use super::hold::Hold;
 use super::leaving::Leaving;
-use super::{CallId, Claim, Refusal, Reply, RequestId};
+use super::{CallId, Claim, Precision, Refusal, Reply, RequestId};
 use crate::moment::Moment;
 
 /// A place.
@@ -39,6 +39,14 @@ impl Place {
             Phase::Holding(hold) => hold.due(cx),
             Phase::Leaving(leaving) => leaving.due(),
             Phase::Cleaning(cleaning) => cleaning.due(),
+        }
+    }
+
+    /// How exactly that is to be met.
+    pub(super) fn precision(&self) -> Precision {
+        match &self.phase {
+            Phase::Asking(door) => door.precision(),
+            Phase::Holding(_) | Phase::Leaving(_) | Phase::Cleaning(_) => Precision::Coarse,
         }
     }
 

@@ -12,7 +12,8 @@ use super::leaving::Leaving;
 use super::place::{Phase, Place};
 use super::shared::{Key, Shared};
 use super::{
-    CallId, Claim, Clocks, Lock, Order, Output, Random, Refusal, Reply, ReplyId, RequestId, Terms,
+    CallId, Claim, Clocks, Lock, Order, Output, Precision, Random, Refusal, Reply, ReplyId,
+    RequestId, Terms,
 };
 use crate::item::LockItem;
 use crate::moment::Moment;
@@ -25,8 +26,11 @@ pub(super) struct Agent {
     /// Its number among the agents of the client that are idle, the oldest first.
     pub(super) resting: Option<u64>,
     /// When something is due, as the client has it in its index.
-    pub(super) due: Option<Moment>,
+    pub(super) due: Option<Due>,
 }
+
+/// When something is due, and how exactly.
+pub(super) type Due = (Moment, Precision);
 
 /// A call that is to be refused once nothing of its places is left, because its process may end with the answer.
 struct Refusing {
@@ -309,10 +313,11 @@ impl Agent {
         self.due = due;
     }
 
-    fn next_due(&mut self, scene: &mut Scene<'_>) -> Option<Moment> {
+    fn next_due(&mut self, scene: &mut Scene<'_>) -> Option<Due> {
         let cx = scene.context(0, &mut self.memory);
-        let places = self.places.values().filter_map(|place| place.due(&cx));
-        let refusing = self.refusing.iter().map(|it| it.until);
+        let due = |place: &Place| Some((place.due(&cx)?, place.precision()));
+        let places = self.places.values().filter_map(due);
+        let refusing = self.refusing.iter().map(|it| (it.until, Precision::Coarse));
         places.chain(refusing).min()
     }
 

@@ -14,9 +14,9 @@ use super::context::{Attempt, Context, Stamped};
 use super::fate::{Exit, Fate};
 use super::terms::Wait;
 use super::waiter::Waiter;
-use super::{CallId, Claim, Cursor, Failed, Of, Refusal, What};
+use super::{CallId, Claim, Cursor, Failed, Of, Precision, Refusal, What};
 use crate::doorway::{Seen, Sight};
-use crate::item::{Footing, LockItem};
+use crate::item::{Footing, ItemPosition, LockItem};
 use crate::moment::Moment;
 use crate::place::{self, Act, Found, Place as Course};
 use crate::snapshot::Snapshot;
@@ -173,6 +173,15 @@ impl Door {
         };
         let own = self.pauses_until.or_else(|| self.overlap_due(cx));
         tries.chain(until).chain(own).min()
+    }
+
+    /// A successor looks for the end of the hold before its own.
+    pub(super) fn precision(&self) -> Precision {
+        let position = self.queue.as_ref().and_then(|waiter| waiter.position());
+        match position {
+            Some(ItemPosition::Successor(..)) => Precision::Close,
+            Some(ItemPosition::Has(..)) | None => Precision::Coarse,
+        }
     }
 
     /// Does what is due.
