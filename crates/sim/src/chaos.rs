@@ -95,7 +95,7 @@ impl World {
 
     /// The process of a host ends at once. What it has sent is on its way.
     pub(crate) fn crashes(&mut self, host: usize) {
-        if self.is_calm || self.hosts[host].is_down {
+        if self.hosts[host].is_down {
             return;
         }
         self.ends_process(host);
@@ -137,7 +137,7 @@ impl World {
     /// The client is shut down, and its process ends some time later.
     pub(crate) fn closes(&mut self, host: usize) {
         let it = &self.hosts[host];
-        if self.is_calm || it.is_down || it.is_closing {
+        if it.is_down || it.is_closing {
             return;
         }
         self.tell_host(host, "shuts its client down");

@@ -28,6 +28,7 @@ impl World {
             self.waiter_ends(waiter, How::Crashed);
         } else {
             match it.stage {
+                Stage::Resting if self.is_calm => return,
                 Stage::Resting => self.waiter_draws(waiter),
                 Stage::Drawn => self.waiter_joins(waiter),
                 Stage::InRow => self.waiter_polls(waiter),

@@ -236,7 +236,7 @@ impl World {
         self.turn(process.host, None);
     }
 
-    /// What concerns a process that has ended is dropped. What concerns one that stands still comes when it goes on.
+    /// What concerns a process that has ended is dropped, and so is what would go wrong once nothing does. What concerns one that stands still comes when it goes on.
     fn puts_off(&mut self, event: Event) -> Option<Event> {
         let process = match &event {
             Event::Answers(delivery) => delivery.to,
@@ -245,6 +245,14 @@ impl World {
             | Event::Acts(process, _)
             | Event::Cancels(process, _)
             | Event::Notices(process, _) => *process,
+            Event::Mood(_)
+            | Event::Stops(_)
+            | Event::Crashes(_)
+            | Event::Closes(_)
+            | Event::ClockStep
+            | Event::Operates
+            | Event::Plants
+            | Event::Format(..) => return (!self.is_calm).then_some(event),
             _ => return Some(event),
         };
         let Process { host, life } = process;
