@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use fairlock_protocol::agent::{
-    CallId, Client, HoldId, HoldView, Input, Loss, Order, Output, Precision, Random, Refusal,
-    Reply, ReplyId, Request, RequestId, Terms, Turn,
+    CallId, Client, Clocks, HoldId, HoldView, Input, Loss, Order, Output, Precision, Random,
+    Refusal, Reply, ReplyId, Request, RequestId, Terms, Turn,
 };
 use fairlock_protocol::entry::Nonce;
 use tokio::sync::mpsc;
@@ -67,7 +67,9 @@ impl Driver {
             tokio::select! {
                 biased;
                 Some(message) = self.inbox.recv() => self.takes_in(message),
-                () = is_due => self.turn(Client::handle_timeout),
+                () = is_due => {
+                    self.turn(self.requests.store.clocks(), Client::handle_timeout);
+                }
             }
             self.tells();
             self.sends();
@@ -103,7 +105,14 @@ impl Driver {
                 return;
             }
         };
-        self.turn(|client, turn| client.handle(input, turn));
+        self.handles(input);
+    }
+
+    /// What is due by now happens first, so that no panic in it takes the input along.
+    fn handles(&mut self, input: Input) {
+        let clocks = self.requests.store.clocks();
+        self.turn(clocks, Client::handle_timeout);
+        self.turn(clocks, |client, turn| client.handle(input, turn));
     }
 
     fn replies_to(&mut self, to: Giver) -> ReplyId {
@@ -114,10 +123,8 @@ impl Driver {
     }
 
     /// A panic ends the agent whose turn it was, and no other.
-    fn turn(&mut self, act: impl FnOnce(&mut Client, Turn<'_>)) {
-        let store = &self.requests.store;
-        let clocks = store.clocks();
-        let random = &mut Chance(&store.config().random_source);
+    fn turn(&mut self, clocks: Clocks, act: impl FnOnce(&mut Client, Turn<'_>)) {
+        let random = &mut Chance(&self.requests.store.config().random_source);
         let client = &mut self.client;
         let turn = AssertUnwindSafe(|| act(client, Turn { clocks, random }));
         if catch_unwind(turn).is_err() {
@@ -176,7 +183,7 @@ impl Driver {
                 unused(hold)
             }
         };
-        self.turn(|client, turn| client.handle(input, turn));
+        self.handles(input);
     }
 
     fn patient(&self, patience: u32) -> Requests {

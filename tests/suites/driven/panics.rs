@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairlock_protocol::agent::{
-    Answer, CallId, Claim, Client, Clocks, HoldId, Input, Lock, Loss, Of, Output, Random, Refusal,
-    Reply, Shown, Terms, Turn, What,
+    Answer, CallId, Claim, Client, Clocks, Done, HoldId, Input, Lock, Loss, Of, Order, Output,
+    Random, Refusal, Reply, ReplyId, Shown, Terms, Turn, What,
 };
 use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::moment::{HostTime, Moment};
@@ -86,6 +86,13 @@ fn what_it_held_is_lost_its_calls_are_refused_and_another_lock_is_renewed() {
     let lost = holds(&mut client, &mut chance, called(1, "a"));
     let kept = holds(&mut client, &mut chance, called(2, "b"));
     client.handle(Input::Taken(kept), turn(NOW, &mut chance));
+    let put = Input::Order {
+        hold: lost,
+        order: Order::Put(None),
+        reply: Some(ReplyId(5)),
+    };
+    client.handle(put, turn(NOW, &mut chance));
+    client.poll_request().unwrap();
     let calls = AssertUnwindSafe(|| client.handle(called(3, "a"), turn(NOW, &mut Chance(None))));
     catch_unwind(calls).unwrap_err();
     client.buries();
@@ -95,6 +102,7 @@ fn what_it_held_is_lost_its_calls_are_refused_and_another_lock_is_renewed() {
             &told[..],
             [
                 Output::Lost { hold, why: Loss::Crashed },
+                Output::Done { reply: ReplyId(5), done: Ok(Done::Lost(Loss::Crashed)) },
                 Output::Refused { call: CallId(3), why: Refusal::Crashed },
             ] if *hold == lost
         ),

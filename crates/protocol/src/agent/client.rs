@@ -65,10 +65,12 @@ impl Client {
             }),
             Input::Expired(hold) => self.with_hold(hold, &mut turn, Agent::expires),
             Input::Order { hold, order, reply } => {
-                let known = self.shared.holds.contains_key(&hold);
-                if let (false, Some(reply)) = (known, reply) {
-                    let done = Ok(Done::NotOurs(None));
-                    self.shared.outputs.push_back(Output::Done { reply, done });
+                match (self.shared.holds.get(&hold), reply) {
+                    (Some((lock, _)), Some(reply)) => {
+                        self.shared.replies.insert(reply, lock.clone());
+                    }
+                    (None, reply) => self.shared.is_done(reply, Ok(Done::NotOurs(None))),
+                    (Some(_), None) => {}
                 }
                 self.with_hold(hold, &mut turn, |agent, key, scene| {
                     agent.is_ordered(key, (order, reply), scene);
@@ -103,8 +105,9 @@ impl Client {
         self.does_what_is_due(&mut turn);
     }
 
-    /// Takes in that a turn ended in a panic: the agent whose turn it was has gone. What it held is lost, so that its lease ends, and its calls
-    /// are refused.
+    /// Takes in that a turn ended in a panic: the agent whose turn it was has gone. What it held is lost, so that its lease ends, its calls are
+    /// refused, and its orders answered. An input that came with the turn may be lost, if what was due before it broke: a driver lets that
+    /// happen first.
     pub fn buries(&mut self) {
         let Some(lock) = self.acting.take() else {
             return;
@@ -115,6 +118,10 @@ impl Client {
         for (hold, _) in holds {
             let why = Loss::Crashed;
             shared.outputs.push_back(Output::Lost { hold, why });
+        }
+        for (reply, _) in shared.replies.extract_if(.., |_, of| *of == lock) {
+            let done = Ok(Done::Lost(Loss::Crashed));
+            shared.outputs.push_back(Output::Done { reply, done });
         }
         for (call, _) in shared.calls.extract_if(.., |_, of| *of == lock) {
             let why = Refusal::Crashed;

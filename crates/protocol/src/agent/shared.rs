@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{CallId, HoldId, Lock, Output, Refusal, Request, RequestId};
+use super::{CallId, Done, Failed, HoldId, Lock, Output, Refusal, ReplyId, Request, RequestId};
 use crate::ticket::Ticket;
 
 /// Names a place within its client.
@@ -16,6 +16,8 @@ pub(super) struct Shared {
     pub(super) under_way: BTreeMap<RequestId, (Lock, Key)>,
     pub(super) calls: BTreeMap<CallId, Lock>,
     pub(super) holds: BTreeMap<HoldId, (Lock, Key)>,
+    /// The orders whose givers wait for what becomes of them.
+    pub(super) replies: BTreeMap<ReplyId, Lock>,
     /// Rows that are to be deleted for the agent whose turn it is.
     pub(super) to_clean: Vec<Vec<Ticket>>,
     ids: u64,
@@ -48,6 +50,14 @@ impl Shared {
 
     pub(super) fn is_held_no_more(&mut self, hold: HoldId) {
         self.holds.remove(&hold);
+    }
+
+    /// Tells the giver of an order what became of it, if it waits for that.
+    pub(super) fn is_done(&mut self, reply: Option<ReplyId>, done: Result<Done, Failed>) {
+        if let Some(reply) = reply {
+            self.replies.remove(&reply);
+            self.outputs.push_back(Output::Done { reply, done });
+        }
     }
 
     /// Tells a call that it is refused.

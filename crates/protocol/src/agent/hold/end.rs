@@ -6,7 +6,7 @@ use super::super::again::{Policy, Sending};
 use super::super::context::Context;
 use super::super::fate::{Exit, Fate};
 use super::super::{Answer, Done, Failed, Loss, Output, Refusal, Reply, ReplyId, Shown, What};
-use super::{Hold, Life, done};
+use super::{Hold, Life};
 use crate::failure::{Kind, cause};
 use crate::item::{ItemHold, LockItem};
 use crate::lease;
@@ -191,7 +191,7 @@ impl Hold {
         let owed = self.owed(cx.now());
         let deadline = sent + owed + cx.terms.to_release();
         self.life = Life::Kept(cx.now() + owed, deadline);
-        done(reply, Ok(Done::KeptOn), cx);
+        cx.shared.is_done(reply, Ok(Done::KeptOn));
     }
 
     /// Its last request is answered, or given up.
@@ -216,7 +216,7 @@ impl Hold {
             Ok(_) => self.held.footing.ticket,
             Err(_) => Ticket::default(),
         };
-        done(reply, what, cx);
+        cx.shared.is_done(reply, what);
         self.is_over_upto(newest, cx)
     }
 
@@ -231,7 +231,8 @@ impl Hold {
         for put in self.puts.drain(..) {
             let why = Kind::Unknown(cause("the hold ended before this was answered"));
             let verb = "write data";
-            done(put.reply, Err(Failed { verb, kind: why }), cx);
+            cx.shared
+                .is_done(put.reply, Err(Failed { verb, kind: why }));
         }
         cx.shared.is_held_no_more(self.id);
         Fate::Over

@@ -15,7 +15,7 @@ use self::renewal::Renewal;
 use super::context::{Attempt, Context};
 use super::fate::{Exit, Fate, Taken};
 use super::terms::{Bounds, Wait};
-use super::{CallId, Done, Failed, HoldId, HoldView, Loss, Of, Output, Refusal, ReplyId};
+use super::{CallId, HoldId, HoldView, Loss, Of, Output, Refusal, ReplyId};
 use crate::item::{ItemHold, ItemPosition, LockItem};
 use crate::lease::{self, RenewalHistory};
 use crate::moment::Moment;
@@ -177,11 +177,5 @@ impl Hold {
             hold: self.id,
             seen: self.view(),
         });
-    }
-}
-
-fn done(reply: Option<ReplyId>, done: Result<Done, Failed>, cx: &mut Context<'_>) {
-    if let Some(reply) = reply {
-        cx.tell(Output::Done { reply, done });
     }
 }

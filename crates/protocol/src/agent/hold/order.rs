@@ -6,7 +6,7 @@ use super::super::again::{Policy, Sending};
 use super::super::context::Context;
 use super::super::fate::Fate;
 use super::super::{Answer, Done, Order, Reply, ReplyId, RequestId, Shown, What};
-use super::{Hold, Life, Offer, done};
+use super::{Hold, Life, Offer};
 use crate::item::{ItemHold, LockItem, Written};
 use crate::write::LockWrite;
 
@@ -47,7 +47,7 @@ impl Hold {
         cx: &mut Context<'_>,
     ) -> Fate {
         if let Some(why) = self.is_not_held() {
-            done(reply, Ok(why), cx);
+            cx.shared.is_done(reply, Ok(why));
             let loss = self
                 .loss
                 .clone()
@@ -80,7 +80,7 @@ impl Hold {
         cx: &mut Context<'_>,
     ) -> Fate {
         if let Some(why) = self.is_not_held() {
-            done(reply, Ok(why), cx);
+            cx.shared.is_done(reply, Ok(why));
             return Fate::Stays;
         }
         self.writes += 1;
@@ -133,7 +133,7 @@ impl Hold {
                     return Fate::Stays;
                 }
                 Some(failure) => {
-                    done(put.reply, Err(failure), cx);
+                    cx.shared.is_done(put.reply, Err(failure));
                     self.puts_next(cx);
                     return Fate::Stays;
                 }
@@ -150,7 +150,7 @@ impl Hold {
             Some(_) if item.as_ref().is_some_and(is_written) => Done::Put,
             _ => Done::NotOurs(item),
         };
-        done(put.reply, Ok(what), cx);
+        cx.shared.is_done(put.reply, Ok(what));
         self.puts_next(cx);
         Fate::Stays
     }
