@@ -105,8 +105,9 @@ impl Killing {
             }
             (None, None) => format!("{} killed processes are not dead", stopped.len()),
         };
-        let new = stopped.iter().filter(|it| !self.found.contains(it));
-        self.found.extend(new.copied().collect::<Vec<_>>());
+        for member in stopped {
+            note(member, &mut self.found);
+        }
         trouble
     }
 }
@@ -148,11 +149,19 @@ fn stop_tree(stopped: &mut Vec<Member>) -> bool {
 }
 
 fn stop_one(member: Member, stopped: &mut Vec<Member>) -> bool {
-    let new = !stopped.contains(&member);
+    let new = note(member, stopped);
     if new {
         // The kill tells if it cannot be signalled.
         let _ = member.signal(Signal::STOP);
-        stopped.push(member);
+    }
+    new
+}
+
+/// Returns whether it was not known.
+fn note(member: Member, known: &mut Vec<Member>) -> bool {
+    let new = !known.contains(&member);
+    if new {
+        known.push(member);
     }
     new
 }

@@ -184,11 +184,8 @@ impl Member {
     fn children(&self) -> Vec<Member> {
         let parent = self.pid.as_raw_pid();
         let mut children = Vec::new();
-        for thread in fs::read_dir(format!("/proc/{parent}/task"))
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
+        let threads = fs::read_dir(format!("/proc/{parent}/task"));
+        for thread in threads.into_iter().flatten().flatten() {
             let list = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
             children.extend(list.split_whitespace().filter_map(|pid| {
                 let pid = pid.parse().ok()?;
