@@ -106,13 +106,16 @@ impl Client {
     }
 
     /// Takes in that a turn ended in a panic: the agent whose turn it was has gone. What it held is lost, so that its lease ends, its calls are
-    /// refused, and its orders answered. An input that came with the turn may be lost, if what was due before it broke: a driver lets that
+    /// refused, its orders answered, and what it was about to send is not sent. An input that came with the turn may be lost, if what was due before it broke: a driver lets that
     /// happen first.
     pub fn buries(&mut self) {
         let Some(lock) = self.acting.take() else {
             return;
         };
         let shared = &mut self.shared;
+        // The rows that it would have deleted are of its lock, and no other agent may take them for its own.
+        shared.to_clean.clear();
+        shared.requests.retain(|(_, request)| request.lock != lock);
         shared.under_way.retain(|_, (of, _)| *of != lock);
         let holds = shared.holds.extract_if(.., |_, (of, _)| *of == lock);
         for (hold, _) in holds {
@@ -152,8 +155,8 @@ impl Client {
     /// Each round does something that is due once, and sets it later.
     fn does_what_is_due(&mut self, turn: &mut Turn<'_>) {
         let now = turn.clocks.now;
-        while let Some((due, lock)) = self.due.first().filter(|((due, _), _)| *due <= now) {
-            let (_, lock) = (*due, lock.clone());
+        while let Some((_, lock)) = self.due.first().filter(|((due, _), _)| *due <= now) {
+            let lock = lock.clone();
             self.with(&lock, turn, Agent::on_time);
         }
     }
