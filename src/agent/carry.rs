@@ -48,8 +48,8 @@ pub(super) fn ended(verb: &'static str) -> Reply {
 async fn send(requests: &Requests, name: &LockName, what: What) -> Sent {
     let store = &requests.store;
     Ok(match what {
-        What::Write { write, shows: true } => store.write(name, &write).await?.map(of_item),
-        What::Write { write, .. } => store.write_unread(name, &write).await?.map(of_item),
+        What::Write { write, shows: true } => store.write(name, &write).await?.map(of(item)),
+        What::Write { write, .. } => store.write_unread(name, &write).await?.map(of(item)),
         What::WriteRow(ticket, write) => write_row(requests, name, (ticket, write)).await?,
         What::Read => {
             let read = store.read_lock(name).await?;
@@ -67,8 +67,11 @@ async fn send(requests: &Requests, name: &LockName, what: What) -> Sent {
     })
 }
 
-async fn write_row(requests: &Requests, name: &LockName, row: (Ticket, RowWrite)) -> Sent {
-    let (ticket, write) = row;
+async fn write_row(
+    requests: &Requests,
+    name: &LockName,
+    (ticket, write): (Ticket, RowWrite),
+) -> Sent {
     if let RowChange::Delete = write.change {
         let is_deleted = queue::delete(&requests.store, name, ticket, &write).await?;
         let answer = match is_deleted {
@@ -78,7 +81,7 @@ async fn write_row(requests: &Requests, name: &LockName, row: (Ticket, RowWrite)
         return Ok(untold(requests, answer));
     }
     let written = queue::write(&requests.store, name, ticket, &write).await?;
-    Ok(written.map(of_row))
+    Ok(written.map(of(row)))
 }
 
 /// An answer that tells nothing of the time.
@@ -93,20 +96,19 @@ fn untold(requests: &Requests, value: Answer) -> Timed<Answer> {
     }
 }
 
-fn of_item(write: Write<LockItem>) -> Answer {
-    let shown = |item| Shown::Item(Arc::new(item));
-    match write {
-        Write::Applied(item) => Answer::Applied(shown(item)),
-        Write::ConditionFailed(item) => Answer::ConditionFailed(item.map(shown)),
+fn of<T>(shown: impl Fn(T) -> Shown) -> impl FnOnce(Write<T>) -> Answer {
+    move |write| match write {
+        Write::Applied(it) => Answer::Applied(shown(it)),
+        Write::ConditionFailed(it) => Answer::ConditionFailed(it.map(shown)),
     }
 }
 
-fn of_row(write: Write<TicketRow>) -> Answer {
-    let shown = |row| Shown::Row(Box::new(row));
-    match write {
-        Write::Applied(row) => Answer::Applied(shown(row)),
-        Write::ConditionFailed(row) => Answer::ConditionFailed(row.map(shown)),
-    }
+fn item(item: LockItem) -> Shown {
+    Shown::Item(Arc::new(item))
+}
+
+fn row(row: TicketRow) -> Shown {
+    Shown::Row(Box::new(row))
 }
 
 fn of_page(page: queue::Page, requests: &Requests) -> Answer {

@@ -1,11 +1,10 @@
 //! What callers have of a driver: its mailbox, and their holds.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fairlock_protocol::agent::{
-    CallId, Claim, Done, HoldView, Input, Lock, Loss, Order, Refusal, Terms, Wait,
+    CallId, Claim, Done, Input, Lock, Loss, Order, Refusal, Terms, Wait,
 };
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::ticket::Ticket;
@@ -21,9 +20,10 @@ use crate::runtime::clock::Clock;
 use crate::wait::RecordWait;
 
 /// A client that is a value, and is driven.
-#[derive(Clone)]
+#[derive(Debug)]
 pub struct Driven(Arc<Mailbox>);
 
+#[derive(Debug)]
 pub(super) struct Mailbox {
     messages: Outbox,
     clock: Clock,
@@ -111,17 +111,6 @@ impl Driven {
         asking.call = None;
         answer.unwrap_or(Err(Refusal::NoRuntime))
     }
-
-    /// Ends all calls. Holds are kept until they are given back, or released at once.
-    pub fn closes(&self, keeps_holds: bool) {
-        self.0.puts(Message::Told(Input::Close { keeps_holds }));
-    }
-}
-
-impl fmt::Debug for Driven {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Driven").finish_non_exhaustive()
-    }
 }
 
 /// A call that is not answered. Dropped, it is cancelled.
@@ -139,6 +128,7 @@ impl Drop for Asking<'_> {
 }
 
 /// A lock that is held. Dropped, it is given back.
+#[derive(Debug)]
 pub struct Held {
     view: Arc<View>,
     mailbox: Arc<Mailbox>,
@@ -163,11 +153,6 @@ impl Held {
     fn has_expired(&self) {
         let expired = Input::Expired(self.view.hold);
         self.mailbox.puts(Message::Told(expired));
-    }
-
-    /// The hold as its driver saw it last.
-    pub fn seen(&self) -> HoldView {
-        self.view.seen()
     }
 
     /// Waits until it is lost. Cancel safe.
@@ -208,12 +193,6 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.gives_back(None);
-    }
-}
-
-impl fmt::Debug for Held {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.view.fmt(f)
     }
 }
 

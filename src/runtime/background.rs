@@ -228,12 +228,8 @@ fn spawn_apart(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static
 }
 
 /// Runs work on the runtime of the task that calls this.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the door to background work"
-)]
 pub(crate) fn spawn_here(work: impl Future<Output = ()> + Send + 'static) {
-    Handle::current().spawn(work);
+    spawn_apart(&Handle::current(), work);
 }
 
 /// A job on the list, if it is still there.

@@ -27,12 +27,8 @@ pub(super) struct Policy {
     pub(super) through_refusals: bool,
     /// The longest pause, before chance at most doubles it.
     pub(super) longest: Duration,
-    /// It puts up for a while with a policy that denies it: one that was just attached denies for some seconds.
-    pub(super) puts_up: bool,
-    /// How a policy has denied such requests before.
-    pub(super) denied: Denied,
     /// Answers that it is too busy, and denials, are no tries: they show that the table is there.
-    pub(super) counts_silence: bool,
+    pub(super) counts_only_silence: bool,
     /// Where DynamoDB is too busy, it gives way to the requests of the holder for up to this long at a time, and not after that moment.
     pub(super) gives_way: Option<(Duration, Moment)>,
 }
@@ -51,7 +47,6 @@ impl Policy {
     /// For a caller that waits until then.
     pub(super) fn while_waiting(until: Moment, terms: &Terms) -> Self {
         Policy {
-            puts_up: true,
             through_refusals: false,
             ..Policy::until(until, terms)
         }
@@ -68,7 +63,7 @@ impl Policy {
     /// The same with so many tries that the table does not answer.
     pub(super) fn within_silent(self, tries: u32) -> Self {
         Policy {
-            counts_silence: true,
+            counts_only_silence: true,
             ..self.within(tries)
         }
     }
@@ -80,9 +75,7 @@ impl Policy {
             tries: None,
             through_refusals: true,
             longest: MAX_PAUSE.min(terms.heartbeat / 2),
-            puts_up: false,
-            denied: Denied::default(),
-            counts_silence: false,
+            counts_only_silence: false,
             gives_way: None,
         }
     }
@@ -109,7 +102,7 @@ impl Policy {
     }
 
     fn counts(&self, failure: &Failure) -> bool {
-        !self.counts_silence || !(failure.is_not_now() || failure.is_denied())
+        !self.counts_only_silence || !(failure.is_not_now() || failure.is_denied())
     }
 }
 
@@ -145,7 +138,6 @@ pub(super) struct Sending {
     pub(super) is_in_doubt: bool,
     /// When the newest try was sent.
     pub(super) sent: Moment,
-    denied: Denied,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +156,6 @@ impl Sending {
             counted: 0,
             is_in_doubt: false,
             sent: now,
-            denied: policy.denied,
         }
     }
 
@@ -192,10 +183,10 @@ impl Sending {
         self.policy.until <= now
     }
 
-    /// Takes in that the try failed that was under way. Returns whether another follows.
+    /// Takes in that the try failed that was under way. Its sender may wait out such a failure, though its policy would not. Returns whether another follows.
     pub(super) fn failed(
         &mut self,
-        failure: &Failure,
+        (failure, waits_out): (&Failure, bool),
         (now, chance): (Moment, f64),
         brake: &mut ThrottleBackoff,
     ) -> bool {
@@ -203,8 +194,6 @@ impl Sending {
         self.failed = self.failed.saturating_add(1);
         self.counted += u32::from(self.policy.counts(failure));
         let is_left = self.policy.tries.is_none_or(|tries| self.counted < tries);
-        self.denied.hears(Some(failure), now);
-        let waits_out = self.policy.puts_up && self.denied.waits_out(failure, now);
         let may_help = self.policy.may_help(failure) || waits_out;
         if !is_left || !may_help || self.is_over(now) {
             return false;

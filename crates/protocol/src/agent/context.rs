@@ -66,8 +66,17 @@ impl Context<'_> {
 
     /// Takes in that a try failed. Returns the failure if no other try follows.
     pub(super) fn failed(&mut self, sending: &mut Sending, failure: Failed) -> Option<Failed> {
+        self.failed_for_now(sending, (failure, false))
+    }
+
+    /// The same of a failure that its sender may wait out.
+    pub(super) fn failed_for_now(
+        &mut self,
+        sending: &mut Sending,
+        (failure, waits_out): (Failed, bool),
+    ) -> Option<Failed> {
         let (now, chance) = (self.clocks.now, self.random.unit());
-        let goes_on = sending.failed(&failure, (now, chance), &mut self.memory.brake);
+        let goes_on = sending.failed((&failure, waits_out), (now, chance), &mut self.memory.brake);
         (!goes_on).then_some(failure)
     }
 }

@@ -63,6 +63,11 @@ impl Terms {
         (shortest, self.heartbeat.min(MAX_POLL).max(shortest))
     }
 
+    /// How long a call at the door rests at most where DynamoDB is too busy.
+    pub(super) fn rest(&self) -> Duration {
+        self.heartbeat * 2
+    }
+
     /// The longest lease of a place far back in the queue.
     pub(super) fn longest_lease(&self) -> Duration {
         lease::longest(self.lease, self.heartbeat)

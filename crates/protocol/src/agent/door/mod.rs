@@ -450,10 +450,6 @@ impl Door {
             true => Policy::while_waiting(until, cx.terms),
             false => Policy::at_the_door(self.began, cx.terms),
         };
-        let policy = Policy {
-            denied: self.denied[usize::from(asked.is_read())],
-            ..policy
-        };
         match (asked, &self.queue) {
             (Asked::Step(Step::Redate, _), _) => policy.within(1),
             (Asked::Enter(_) | Asked::EnterOver(_), _) => self.gives_way_at_the_door(policy, cx),
@@ -484,9 +480,13 @@ impl Door {
         }
     }
 
+    fn denied(&mut self, asked: &Asked) -> &mut Denied {
+        &mut self.denied[usize::from(asked.is_read())]
+    }
+
     fn gives_way_at_the_door(&self, policy: Policy, cx: &Context<'_>) -> Policy {
         match self.claim.waits() {
-            true => policy.giving_way(cx.terms.heartbeat * 2, policy.until),
+            true => policy.giving_way(cx.terms.rest(), policy.until),
             false => policy,
         }
     }

@@ -29,7 +29,7 @@ impl Door {
         match reply.answer {
             Ok(answer) => {
                 self.was_answered = true;
-                self.denied[usize::from(ask.asked.is_read())].hears(None, cx.clocks.now);
+                self.denied(&ask.asked).hears(None, cx.now());
                 let heard = Heard {
                     sent: ask.sending.sent,
                     arrived: reply.arrived,
@@ -39,7 +39,7 @@ impl Door {
             }
             Err(failure) => {
                 self.attempt.is_in_doubt |= is_for_a_place && failure.is_ambiguous();
-                self.denied[usize::from(ask.asked.is_read())].hears(Some(&failure), cx.clocks.now);
+                self.denied(&ask.asked).hears(Some(&failure), cx.now());
                 if failure.is_busy() {
                     cx.memory.brake.press(cx.clocks.now);
                 }
@@ -49,7 +49,8 @@ impl Door {
                 if self.reads_first(&ask, &failure) {
                     return self.rests_at_the_door(cx);
                 }
-                match cx.failed(&mut ask.sending, failure) {
+                let waits_out = self.waits_out(&ask.asked, &failure, cx);
+                match cx.failed_for_now(&mut ask.sending, (failure, waits_out)) {
                     None => {
                         self.asks.push(ask);
                         Fate::Stays
@@ -61,10 +62,14 @@ impl Door {
     }
 
     /// Whether a step in the queue may give way to a renewal, and be tried later.
-    fn may_pass(&self, asked: &Asked, failure: &Failed, cx: &Context<'_>) -> bool {
-        let denied = self.denied[usize::from(asked.is_read())];
-        let waits_out = denied.waits_out(failure, cx.now());
-        (failure.is_transient() || waits_out) && !self.is_over(cx)
+    fn may_pass(&mut self, asked: &Asked, failure: &Failed, cx: &Context<'_>) -> bool {
+        let may_help = failure.is_transient() || self.waits_out(asked, failure, cx);
+        may_help && !self.is_over(cx)
+    }
+
+    /// A caller that waits puts up for a while with a policy that denies its requests: one that was just attached denies for some seconds.
+    fn waits_out(&mut self, asked: &Asked, failure: &Failed, cx: &Context<'_>) -> bool {
+        self.claim.waits() && self.denied(asked).waits_out(failure, cx.now())
     }
 
     /// Whether a caller that waits reads before it writes again, because DynamoDB is too busy and nothing of it was applied.
@@ -79,7 +84,7 @@ impl Door {
 
     fn rests_at_the_door(&mut self, cx: &mut Context<'_>) -> Fate {
         let (now, chance) = (cx.now(), cx.random.unit());
-        let pause = cx.memory.brake.pause(cx.terms.heartbeat * 2, chance, now);
+        let pause = cx.memory.brake.pause(cx.terms.rest(), chance, now);
         self.pauses_until = Some(now + pause);
         Fate::Stays
     }
