@@ -208,7 +208,7 @@ impl<'a> Driver<'a> {
         if act == Act::EnterOver {
             return self.enter_over(snapshot).await;
         }
-        self.seen = is_taken.then_some(snapshot.item);
+        self.seen = is_taken.then(|| Arc::unwrap_or_clone(snapshot.item));
         Ok(act)
     }
 

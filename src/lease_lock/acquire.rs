@@ -193,7 +193,7 @@ impl LeaseLock {
                     let mut way =
                         Reclaim::of(counter.requests, self.name(), &policy, permits, seen_then);
                     act = way.run(&mut place, |_, item| self.sight(item)).await?;
-                    (seen, reading) = (Some(way.snapshot.item), way.reading);
+                    (seen, reading) = (Some(Arc::unwrap_or_clone(way.snapshot.item)), way.reading);
                     continue;
                 }
                 (_, seen) => return Ok((self.own(id, seen.as_ref()), seen, reading)),

@@ -105,7 +105,7 @@ impl Sweep<'_> {
             };
             if let Some(last) = self.round(snapshot).await? {
                 undated::stamp(self.requests, &self.name, (&last, self.reading)).await;
-                return Ok(Some(last.item));
+                return Ok(Some(Arc::unwrap_or_clone(last.item)));
             }
         }
         self.swept.has_more = true;

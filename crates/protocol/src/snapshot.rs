@@ -1,5 +1,7 @@
 //! A snapshot of a lock: the lock item, and the rows behind it as far as they were read.
 
+use std::sync::Arc;
+
 use crate::entry::Entry;
 use crate::item::{LockItem, RowState, TicketRow};
 use crate::lease::EntryLocation;
@@ -10,7 +12,7 @@ use crate::ticket::{Sequence, Ticket};
 #[derive(Clone, Debug)]
 pub struct Snapshot<Next> {
     /// The lock item.
-    pub item: LockItem,
+    pub item: Arc<LockItem>,
     /// In ticket order.
     pub rows: Vec<TicketRow>,
     /// How far the rows were read.
@@ -21,9 +23,9 @@ pub struct Snapshot<Next> {
 
 impl<Next> Snapshot<Next> {
     /// A snapshot of the lock item alone.
-    pub fn of(item: LockItem) -> Self {
+    pub fn of(item: impl Into<Arc<LockItem>>) -> Self {
         Snapshot {
-            item,
+            item: item.into(),
             rows: Vec::new(),
             known: Known::Nothing,
             next: None,

@@ -57,6 +57,8 @@ impl World {
     fn rests_for(&mut self, host: usize, caller: usize, span: At) {
         let rest = self.rng.u64(0..span * 2);
         let at = self.at.max(self.quiet_until) + MS + rest;
+        // Those of a host come together, or almost.
+        let at = at.next_multiple_of(self.plan.beat) + self.rng.u64(0..MS);
         self.acts_at(host, caller, at);
     }
 
@@ -77,19 +79,26 @@ impl World {
         let plain = plain.filter(|_| is_refused);
         let meets = self.meets(host, number).filter(|_| is_refused);
         let meets_dead = self.meets_dead(number, self.at).filter(|_| is_refused);
+        let limit = self.limit();
+        let is_plain = !is_refused && bounds == Bounds::default() && limit.is_none();
         let it = &mut self.hosts[host];
         let asker = &mut it.callers[caller];
         asker.doing = Doing::Asking { call };
         (asker.lock, asker.call, asker.asked) = (number, self.calls, self.at);
         (asker.min, asker.max) = (bounds.min.map(nanos), bounds.max.map(nanos));
         (asker.begins_later, asker.requests) = (bounds.begin_later, 0);
-        asker.waits = !is_refused;
+        (asker.waits, asker.is_plain) = (!is_refused, is_plain);
         (asker.plain, asker.meets, asker.meets_dead) = (plain, meets, meets_dead);
         let lasts = nanos(it.terms.no_wait_lasts());
+        asker.until = match wait {
+            Wait::No => self.at,
+            Wait::Until(until) => it.clock.when(until),
+            Wait::Forever => At::MAX / 2,
+        };
         let due = match wait {
             Wait::No => self.at + lasts + lasts / 90 + 50 * MS,
-            Wait::Until(until) => it.clock.when(until) + lasts,
-            Wait::Forever => At::MAX / 2,
+            Wait::Until(_) => asker.until + lasts,
+            Wait::Forever => asker.until,
         };
         let (call_no, late) = (asker.call, it.late);
         self.see(Seen::Asked {
@@ -101,6 +110,7 @@ impl World {
         let claim = Claim {
             bounds,
             wait,
+            max_waiters: limit,
             ..Claim::default()
         };
         let process = self.hosts[host].process(host);
@@ -124,6 +134,12 @@ impl World {
             1 => Wait::Forever,
             _ => Wait::Until(it.clock.moment(self.at) + span),
         }
+    }
+
+    /// The most turns that a caller accepts before its own.
+    fn limit(&mut self) -> Option<u64> {
+        let has_limit = self.plan.has_limits && !self.is_calm && self.rng.bool();
+        has_limit.then(|| self.rng.u64(0..6))
     }
 
     fn chooses(&mut self, host: usize) -> usize {
@@ -271,6 +287,7 @@ impl World {
             return;
         };
         let (hold, lock, token) = (held.uid, held.lock, held.ticket);
+        let place = held.place;
         let newest = &mut self.fences[lock];
         let accepted = token >= *newest;
         *newest = token.max(*newest);
@@ -278,6 +295,7 @@ impl World {
             hold,
             lock,
             token,
+            place,
             accepted,
             believes,
         });

@@ -11,7 +11,7 @@ use fairlock_protocol::item::LockItem;
 
 use crate::agenda::{Event, MS, SECOND};
 use crate::callers::data_of;
-use crate::host::{Doing, Held};
+use crate::host::{Caller, Doing, Held};
 use crate::plan::nanos;
 use crate::seen::{Data, Grant, How, Outcome, Seen, Why};
 use crate::world::World;
@@ -104,6 +104,7 @@ impl World {
         let asker = &mut it.callers[caller];
         asker.doing = Doing::Granted(hold);
         let (lock, ticket) = (asker.lock, seen.ticket.get());
+        let place = seen.held.footing.ticket.get();
         // Besides the enter there may be a renewal before the grant. What is more came in between.
         let changes = self.changes[lock];
         asker.plain = asker.plain.filter(|before| changes <= before + 2);
@@ -111,6 +112,7 @@ impl World {
             hold: uid,
             lock,
             ticket,
+            place,
             until: it.clock.when(seen.until),
             min: asker.min,
             max: asker.max,
@@ -118,6 +120,8 @@ impl World {
             margin: nanos(it.terms.margin),
         };
         let call = asker.call;
+        self.is_before_its_turn(host, caller);
+        let it = &mut self.hosts[host];
         let begins_later = grant.begins_later;
         it.holds.insert(
             hold,
@@ -126,6 +130,7 @@ impl World {
                 caller,
                 lock,
                 ticket,
+                place,
                 until: seen.until,
                 is_over: false,
                 puts: 0,
@@ -137,10 +142,33 @@ impl World {
         self.see(Seen::Answered { call, lock, late });
         self.see(Seen::Granted(grant));
         let data = seen.item.data.as_deref().map(data_of);
-        self.see(Seen::Found { lock, ticket, data });
+        self.see(Seen::Found {
+            lock,
+            ticket,
+            place,
+            data,
+        });
         let process = self.hosts[host].process(host);
         self.agenda.note(until, Event::Notices(process, hold));
         self.takes_soon(host, caller);
+    }
+
+    /// Callers of a host who wait, and whose host has had no trouble, have their turns in the order in which they asked.
+    fn is_before_its_turn(&mut self, host: usize, caller: usize) {
+        let it = &self.hosts[host];
+        let own = &it.callers[caller];
+        let before = it.callers.iter().find(|other| {
+            let asks = matches!(other.doing, Doing::Asking { .. }) && other.lock == own.lock;
+            asks && other.is_plain && other.asked < own.asked && other.until > self.at
+        });
+        // One whose place an operator broke goes to the end.
+        let before = before.filter(|_| own.is_plain && self.plan.rates.operates == 0);
+        let was_calm = |other: &Caller| it.troubled_at == 0 || it.troubled_at < other.asked;
+        if let Some(other) = before.filter(|other| was_calm(other)) {
+            let message = format!("call {} is granted before {}", own.call, other.call);
+            let lock = Some(own.lock);
+            self.fail("order of asking", lock, message);
+        }
     }
 
     /// The caller may have left while the client did not know yet.
@@ -299,7 +327,7 @@ impl World {
             return;
         };
         let (lock, is_over) = (held.lock, held.is_over);
-        let is_broken = self.broken.contains(&(lock, held.ticket));
+        let is_broken = self.broken.contains(&(lock, held.place));
         match done {
             Ok(Done::Put) => self.see(Seen::HasLeft { lock, data }),
             Ok(Done::NotOurs(_)) if !is_over && !is_broken => {
@@ -313,7 +341,7 @@ impl World {
     /// Nothing is left of a hold that is released.
     fn is_gone(&mut self, held: &Held, outcome: Outcome) {
         let lock = held.lock;
-        let stands = |item: &Arc<LockItem>| item.entries().any(|it| it.ticket.get() == held.ticket);
+        let stands = |item: &Arc<LockItem>| item.entries().any(|it| it.ticket.get() == held.place);
         let is_gone = matches!(outcome, Outcome::HandedOff | Outcome::ReleasedEarlier);
         if is_gone && self.table.item(lock).is_some_and(stands) {
             let message = format!("{} is released, and stands there", held.ticket);
@@ -335,7 +363,7 @@ impl World {
         if was_calm
             && is_long
             && caller.max.is_none()
-            && !self.broken.contains(&(held.lock, held.ticket))
+            && !self.broken.contains(&(held.lock, held.place))
         {
             let message = format!("{} ends by itself, though nothing was wrong", held.ticket);
             let lock = Some(held.lock);
@@ -356,7 +384,7 @@ impl World {
         if let (Outcome::KeptOn, Some(began), Some(min)) = (outcome, held.began, caller.min) {
             let kept_for = (began + min + min / 40).max(self.at);
             let until = kept_for + self.plan.skew() + SECOND / 2;
-            self.given_back[lock] = (held.ticket, until);
+            self.given_back[lock] = (held.place, until);
         }
         self.is_gone(held, outcome);
         self.counts_turn(host, held, outcome);
@@ -379,6 +407,7 @@ fn reason(why: &Loss) -> Why {
 fn outcome(done: &Result<Done, Failure>) -> Outcome {
     match done {
         Ok(Done::HandedOff(_)) => Outcome::HandedOff,
+        Ok(Done::PassedOn) => Outcome::PassedOn,
         Ok(Done::KeptOn) => Outcome::KeptOn,
         Ok(Done::ReleasedEarlier) => Outcome::ReleasedEarlier,
         Ok(Done::NotOurs(_)) => Outcome::NotOurs,

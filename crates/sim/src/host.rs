@@ -212,6 +212,9 @@ pub(crate) struct Caller {
     pub(crate) plain: Option<u32>,
     /// Whether it waits for its turn.
     pub(crate) waits: bool,
+    pub(crate) until: At,
+    /// It waits, and asks for nothing besides.
+    pub(crate) is_plain: bool,
     /// The ticket of the holder that it meets, if that is all that is in its way.
     pub(crate) meets: Option<u64>,
     /// The newest ticket of a queue in which all is over, if that is all that is in its way.
@@ -228,6 +231,7 @@ pub(crate) struct Held {
     pub(crate) caller: usize,
     pub(crate) lock: usize,
     pub(crate) ticket: u64,
+    pub(crate) place: u64,
     pub(crate) until: Moment,
     /// Its caller does not believe in it any more.
     pub(crate) is_over: bool,

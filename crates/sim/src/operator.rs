@@ -52,7 +52,7 @@ impl World {
         let hosts = self.hosts.iter();
         let found = hosts.enumerate().find_map(|(host, it)| {
             let mut holds = it.holds.values();
-            let held = holds.find(|held| held.lock == lock && held.ticket == ticket)?;
+            let held = holds.find(|held| held.lock == lock && held.place == ticket)?;
             Some((host, held.uid))
         });
         let Some((host, uid)) = found else {

@@ -39,6 +39,9 @@ pub(crate) struct Plan {
     pub(crate) silence: At,
     /// How long callers rest.
     pub(crate) rest: At,
+    /// Callers ask at the same time, at multiples of this.
+    pub(crate) beat: At,
+    pub(crate) has_limits: bool,
     pub(crate) has_data: bool,
     pub(crate) has_bounds: bool,
     pub(crate) waiters: usize,
@@ -114,6 +117,8 @@ impl Plan {
                 _ => 0,
             },
             rest: [50, 300, 1000, 3000][rng.usize(0..4)] * MS,
+            beat: [1, SECOND, 10 * SECOND, 30 * SECOND][rng.usize(0..4)],
+            has_limits: rng.u8(0..4) == 0,
             has_data: rng.u8(0..3) == 0,
             has_bounds: rng.u8(0..3) == 0,
             waiters: [0, 0, 1, 2][rng.usize(0..4)],
@@ -267,7 +272,7 @@ impl HostPlan {
     fn draw(host: usize, terms: &TermsPlan, walls_are_wrong: bool, rng: &mut Rng) -> HostPlan {
         HostPlan {
             terms: Arc::new(terms.terms(host, rng)),
-            callers: rng.usize(1..4),
+            callers: [1, 1, 2, 3, 5, 10][rng.usize(0..6)],
             rate: 1.0 + (rng.f64() - 0.5) / 50.0,
             ahead: match walls_are_wrong {
                 true => anything(rng),

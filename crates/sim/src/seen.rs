@@ -37,7 +37,7 @@ pub(crate) enum Seen {
         lock: LockNo,
         outcome: Outcome,
     },
-    /// An operator broke this hold.
+    /// An operator broke this place.
     Broken { lock: LockNo, ticket: u64 },
     /// A holder on a healthy link has been told by now that its hold was broken.
     ShouldKnow { hold: u32, lock: LockNo },
@@ -54,6 +54,7 @@ pub(crate) enum Seen {
         hold: u32,
         lock: LockNo,
         token: u64,
+        place: u64,
         accepted: bool,
         believes: bool,
     },
@@ -65,6 +66,7 @@ pub(crate) enum Seen {
     Found {
         lock: LockNo,
         ticket: u64,
+        place: u64,
         data: Option<Data>,
     },
     /// The item went. The tickets of the next one may be smaller.
@@ -86,6 +88,8 @@ pub(crate) struct Grant {
     pub(crate) hold: u32,
     pub(crate) lock: LockNo,
     pub(crate) ticket: u64,
+    /// The newest ticket of its place, which names its entry.
+    pub(crate) place: u64,
     pub(crate) until: At,
     pub(crate) min: Option<At>,
     pub(crate) max: Option<At>,
@@ -123,6 +127,8 @@ pub(crate) enum Why {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     HandedOff,
+    /// To the next caller at its place.
+    PassedOn,
     KeptOn,
     ReleasedEarlier,
     NotOurs,
@@ -135,7 +141,7 @@ impl Outcome {
     pub(crate) fn is_released(self) -> bool {
         matches!(
             self,
-            Outcome::HandedOff | Outcome::KeptOn | Outcome::ReleasedEarlier
+            Outcome::HandedOff | Outcome::PassedOn | Outcome::KeptOn | Outcome::ReleasedEarlier
         )
     }
 }

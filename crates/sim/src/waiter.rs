@@ -220,6 +220,7 @@ impl World {
                 hold,
                 lock,
                 ticket: entry.ticket.get(),
+                place: entry.ticket.get(),
                 until,
                 min: None,
                 max: None,

@@ -14,7 +14,7 @@ use crate::moment::Moment;
 /// A client of a table: its part in each lock, and what these share.
 pub struct Client {
     terms: Arc<Terms>,
-    agents: BTreeMap<Lock, Agent>,
+    agents: BTreeMap<Lock, Box<Agent>>,
     /// When something is due in which lock.
     due: BTreeSet<(Due, Lock)>,
     shared: Shared,
@@ -115,6 +115,7 @@ impl Client {
         let shared = &mut self.shared;
         // The rows that it would have deleted are of its lock, and no other agent may take them for its own.
         shared.to_clean.clear();
+        shared.to_ask.clear();
         shared.requests.retain(|(_, request)| request.lock != lock);
         shared.under_way.retain(|_, (of, _)| *of != lock);
         let holds = shared.holds.extract_if(.., |_, (of, _)| *of == lock);
@@ -149,7 +150,7 @@ impl Client {
 
     /// Whether nothing is under way, held or left to do.
     pub fn is_idle(&self) -> bool {
-        self.agents.values().all(Agent::is_idle)
+        self.agents.values().all(|agent| agent.is_idle())
     }
 
     /// Each round does something that is due once, and sets it later.

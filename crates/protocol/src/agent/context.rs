@@ -5,8 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::again::Sending;
+use super::callers::Callers;
 use super::shared::{Key, Shared};
-use super::{Claim, Clocks, Failed, Lock, Of, Output, Random, Request, RequestId, Terms, What};
+use super::{
+    CallId, Claim, Clocks, Failed, Lock, Of, Output, Random, Refusal, Request, RequestId, Terms,
+    What,
+};
 use crate::entry::{Entry, Nonce, Unknown};
 use crate::item::{ItemPosition, LockItem};
 use crate::lease::RenewalHistory;
@@ -24,6 +28,8 @@ pub(super) struct Context<'a> {
     pub(super) random: &'a mut dyn Random,
     pub(super) shared: &'a mut Shared,
     pub(super) memory: &'a mut Memory,
+    /// The callers of the place whose turn it is.
+    pub(super) callers: &'a mut Callers,
 }
 
 impl Context<'_> {
@@ -54,6 +60,21 @@ impl Context<'_> {
     pub(super) fn cleans(&mut self, rows: Vec<Ticket>) {
         if !rows.is_empty() {
             self.shared.to_clean.push(rows);
+        }
+    }
+
+    /// The callers that are left here ask again, at the end of the queue.
+    pub(super) fn asks_again(&mut self) {
+        let callers = std::mem::take(self.callers);
+        if !callers.is_empty() {
+            self.shared.to_ask.push(callers);
+        }
+    }
+
+    /// Refuses callers of the place.
+    pub(super) fn refuse(&mut self, calls: Vec<CallId>, why: impl Fn() -> Refusal) {
+        for call in calls {
+            self.shared.refuses(call, why());
         }
     }
 
@@ -173,14 +194,17 @@ pub(super) struct Attempt {
     pub(super) nonce: Nonce,
     /// A try may have been applied whose answer is not known.
     pub(super) is_in_doubt: bool,
+    /// How many tickets it asks for.
+    pub(super) tickets: u64,
     /// The newest beat that was sent.
     beat: u64,
 }
 
 impl Attempt {
-    pub(super) fn new(nonce: Nonce) -> Self {
+    pub(super) fn new(nonce: Nonce, tickets: u64) -> Self {
         Attempt {
             nonce,
+            tickets,
             is_in_doubt: false,
             beat: 0,
         }
@@ -198,7 +222,7 @@ impl Attempt {
             nonce: self.nonce,
             owner: cx.terms.owner.to_string(),
             ticket,
-            tickets: 1,
+            tickets: self.tickets,
             permits: cx.lock.permits,
             attributes: claim.attributes.clone(),
             id: None,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::context::Attempt;
-use super::{CallId, Claim, Refusal};
+use super::{Claim, Refusal};
 use crate::item::LockItem;
 use crate::lease::RenewalHistory;
 use crate::moment::Moment;
@@ -16,21 +16,20 @@ pub(super) enum Fate {
     Stays,
     /// Nothing is left of it.
     Over,
-    /// The call is refused for this reason, and nothing is left of the place.
+    /// Its callers are refused for this reason, and nothing is left of the place.
     Refused(Refusal),
-    /// The call is refused, and the place gives back what it may have.
+    /// Its callers are refused, and the place gives back what it may have.
     Leaves(Refusal, Box<Exit>),
     /// It goes on asking, and what an earlier request of it got is given back beside it.
     Beside(Box<Exit>),
     /// It holds the lock.
     Holds(Box<Taken>),
-    /// It came to nothing, and its call asks again. What it may have is given back beside.
+    /// It came to nothing, and its callers ask again. What it may have is given back beside.
     Again(Option<Box<Exit>>),
 }
 
 /// A hold as it was taken, and the item that shows it.
 pub(super) struct Taken {
-    pub(super) call: CallId,
     pub(super) claim: Arc<Claim>,
     pub(super) began: Moment,
     pub(super) attempt: Attempt,
@@ -78,7 +77,7 @@ impl Exit {
         mut course: Course,
         attempt: Attempt,
         ticket: Ticket,
-        seen: LockItem,
+        seen: Arc<LockItem>,
     ) -> Box<Self> {
         let act = course.leaves(ticket <= seen.watermark);
         Box::new(Exit {
@@ -86,7 +85,7 @@ impl Exit {
             act,
             attempt,
             ticket: Some(ticket),
-            seen: Some(Arc::new(seen)),
+            seen: Some(seen),
         })
     }
 }

@@ -3,8 +3,9 @@
 use super::again::{Policy, Sending};
 use super::context::Context;
 use super::fate::{Exit, Fate};
-use super::{Answer, Of, Output, Reply, RequestId, Shown, What};
+use super::{Answer, Of, Output, Reply, RequestId, Shown, Terms, What};
 use crate::item::{ItemHold, ItemPosition, RowState, TicketRow};
+use crate::moment::Moment;
 use crate::place::{Act, Found};
 use crate::ticket::Ticket;
 use crate::write::{LockWrite, RowWrite};
@@ -18,17 +19,17 @@ pub(super) struct Leaving {
 }
 
 impl Leaving {
-    pub(super) fn new(exit: Exit, cx: &Context<'_>) -> Self {
-        let until = cx.now() + cx.terms.lease * 2 + cx.terms.join_timeout;
+    pub(super) fn new(exit: Exit, (now, terms): (Moment, &Terms)) -> Self {
+        let until = now + terms.lease * 2 + terms.join_timeout;
         Leaving {
             exit,
             sending: None,
-            policy: Policy::until(until, cx.terms),
+            policy: Policy::until(until, terms),
         }
     }
 
     /// When the next try is due.
-    pub(super) fn due(&self) -> Option<crate::moment::Moment> {
+    pub(super) fn due(&self) -> Option<Moment> {
         self.sending.and_then(|sending| sending.due())
     }
 
@@ -70,10 +71,11 @@ impl Leaving {
     }
 
     fn retires(&self, ticket: Ticket, cx: &Context<'_>) -> What {
+        let attempt = &self.exit.attempt;
         match self.exit.act {
             Act::VoidOwn => {
                 let expiry = cx.clocks.row_expiry(cx.terms.retention);
-                let void = RowWrite::void_own(self.exit.attempt.nonce, 1, expiry);
+                let void = RowWrite::void_own(attempt.nonce, attempt.tickets, expiry);
                 What::WriteRow(ticket, void)
             }
             _ => What::shown(LockWrite::leave(cx.lock.permits, ticket)),

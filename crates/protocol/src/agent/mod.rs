@@ -4,11 +4,13 @@
 //! brings their answers. A simulation does the same with a thousand clients.
 
 mod again;
+mod callers;
 mod cleaning;
 mod client;
 mod context;
 mod door;
 mod fate;
+mod gathering;
 mod hold;
 mod leaving;
 mod place;
@@ -231,6 +233,8 @@ pub enum Loss {
 pub enum Done {
     /// The hold is released: the item after it.
     HandedOff(Arc<LockItem>),
+    /// The hold is over, and another caller of this client has its place.
+    PassedOn,
     /// The hold is given back, and stays in the table for the rest of its shortest time.
     KeptOn,
     /// An earlier try released it, whose answer was lost.

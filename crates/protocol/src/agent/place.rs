@@ -2,19 +2,23 @@
 
 use std::sync::Arc;
 
+use super::callers::Callers;
 use super::cleaning::Cleaning;
 use super::context::Context;
 use super::door::Door;
 use super::fate::Fate;
 use super::hold::Hold;
 use super::leaving::Leaving;
-use super::{CallId, Claim, Precision, Refusal, Reply, RequestId};
+use super::shared::Key;
+use super::{Claim, Precision, Refusal, Reply, RequestId};
 use crate::moment::Moment;
 
 /// A place.
 pub(super) struct Place {
-    /// The call that waits for it, or is to be told that it is left.
-    pub(super) call: Option<CallId>,
+    /// Whose turns come at it.
+    pub(super) callers: Callers,
+    /// The place beside which it leaves, whose callers hear of their refusal after that. Its own key otherwise.
+    pub(super) beside: Key,
     pub(super) claim: Arc<Claim>,
     pub(super) began: Moment,
     pub(super) phase: Phase,
@@ -31,10 +35,10 @@ pub(super) enum Phase {
     Cleaning(Box<Cleaning>),
 }
 
-impl Place {
+impl Phase {
     /// When something is due.
     pub(super) fn due(&self, cx: &Context<'_>) -> Option<Moment> {
-        match &self.phase {
+        match self {
             Phase::Asking(door) => door.due(cx),
             Phase::Holding(hold) => hold.due(cx),
             Phase::Leaving(leaving) => leaving.due(),
@@ -44,7 +48,7 @@ impl Place {
 
     /// How exactly that is to be met.
     pub(super) fn precision(&self) -> Precision {
-        match &self.phase {
+        match self {
             Phase::Asking(door) => door.precision(),
             Phase::Holding(_) | Phase::Leaving(_) | Phase::Cleaning(_) => Precision::Coarse,
         }
@@ -52,7 +56,7 @@ impl Place {
 
     /// Does what is due.
     pub(super) fn on_time(&mut self, cx: &mut Context<'_>) -> Fate {
-        match &mut self.phase {
+        match self {
             Phase::Asking(door) => door.on_time(cx),
             Phase::Holding(hold) => hold.on_time(cx),
             Phase::Leaving(leaving) => leaving.on_time(cx),
@@ -67,7 +71,7 @@ impl Place {
         reply: Reply,
         cx: &mut Context<'_>,
     ) -> Fate {
-        match &mut self.phase {
+        match self {
             Phase::Asking(door) => door.answered(request, reply, cx),
             Phase::Holding(hold) => hold.answered(request, reply, cx),
             Phase::Leaving(leaving) => leaving.answered(request, reply, cx),
@@ -77,7 +81,7 @@ impl Place {
 
     /// No caller wants it any more. A hold of which a caller was told is that caller's.
     pub(super) fn is_unwanted(&mut self, why: Refusal) -> Fate {
-        match &mut self.phase {
+        match self {
             Phase::Asking(door) => door.is_unwanted(why),
             Phase::Holding(hold) if hold.is_granting() => hold.is_unwanted(why),
             Phase::Holding(_) | Phase::Leaving(_) | Phase::Cleaning(_) => Fate::Stays,
@@ -86,15 +90,28 @@ impl Place {
 
     /// The client is shut down.
     pub(super) fn closes(&mut self, keeps_holds: bool, cx: &mut Context<'_>) -> Fate {
-        match &mut self.phase {
+        match self {
             Phase::Asking(door) => door.is_unwanted(Refusal::ShutDown),
             Phase::Holding(hold) => hold.closes(keeps_holds, cx),
             Phase::Leaving(_) | Phase::Cleaning(_) => Fate::Stays,
         }
     }
 
+    /// Whether it has no place in the queue yet, and asks for one.
+    pub(super) fn is_on_its_way(&self) -> bool {
+        matches!(self, Phase::Asking(door) if door.is_on_its_way())
+    }
+
+    /// Sends the first request on the way out.
+    pub(super) fn goes_on(&mut self, cx: &mut Context<'_>) -> Fate {
+        match self {
+            Phase::Leaving(leaving) => leaving.goes_on(cx),
+            Phase::Asking(_) | Phase::Holding(_) | Phase::Cleaning(_) => Fate::Stays,
+        }
+    }
+
     pub(super) fn hold(&mut self) -> Option<&mut Hold> {
-        match &mut self.phase {
+        match self {
             Phase::Holding(hold) => Some(hold),
             Phase::Asking(_) | Phase::Leaving(_) | Phase::Cleaning(_) => None,
         }

@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::callers::Callers;
 use super::cleaning::Cleaning;
 use super::context::{Attempt, Context, Memory};
 use super::door::Door;
 use super::fate::{Exit, Fate};
+use super::gathering::{Gathering, gathers};
 use super::hold::Hold;
 use super::leaving::Leaving;
 use super::place::{Phase, Place};
 use super::shared::{Key, Shared};
 use super::{
     CallId, Claim, Clocks, Lock, Order, Output, Precision, Random, Refusal, Reply, ReplyId,
-    RequestId, Terms,
+    RequestId, Terms, Wait,
 };
 use crate::item::LockItem;
 use crate::moment::Moment;
@@ -22,6 +24,7 @@ use crate::moment::Moment;
 pub(super) struct Agent {
     places: BTreeMap<Key, Place>,
     memory: Memory,
+    gathering: Gathering,
     refusing: Vec<Refusing>,
     /// Its number among the agents of the client that are idle, the oldest first.
     pub(super) resting: Option<u64>,
@@ -32,9 +35,10 @@ pub(super) struct Agent {
 /// When something is due, and how exactly.
 pub(super) type Due = (Moment, Precision);
 
-/// A call that is to be refused once nothing of its places is left, because its process may end with the answer.
+/// Calls that are to be refused once nothing of their place is left, because their process may end with the answer.
 struct Refusing {
-    call: CallId,
+    calls: Vec<CallId>,
+    place: Key,
     why: Refusal,
     until: Moment,
 }
@@ -49,7 +53,12 @@ pub(super) struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    fn context<'a>(&'a mut self, key: Key, memory: &'a mut Memory) -> Context<'a> {
+    fn context<'a>(
+        &'a mut self,
+        key: Key,
+        memory: &'a mut Memory,
+        callers: &'a mut Callers,
+    ) -> Context<'a> {
         Context {
             lock: self.lock,
             key,
@@ -58,6 +67,7 @@ impl Scene<'_> {
             random: self.random,
             shared: self.shared,
             memory,
+            callers,
         }
     }
 }
@@ -65,38 +75,59 @@ impl Scene<'_> {
 /// What it is told.
 impl Agent {
     pub(super) fn is_called(&mut self, call: CallId, claim: Claim, scene: &mut Scene<'_>) {
-        let (key, claim) = (scene.shared.next_id(), Arc::new(claim));
-        let asks = (call, Arc::clone(&claim));
-        let door = Door::new(asks, &mut scene.context(key, &mut self.memory));
+        if self.gathering.adds(call, &claim) {
+            return;
+        }
+        let is_plain = gathers(&claim);
+        let key = self.asks(Callers::one(call, &claim), Arc::new(claim), scene);
+        if is_plain {
+            self.gathering.first = Some(key);
+        }
+    }
+
+    /// Callers ask for a place.
+    fn asks(&mut self, callers: Callers, claim: Arc<Claim>, scene: &mut Scene<'_>) -> Key {
+        let key = scene.shared.next_id();
+        let began = scene.clocks.now;
+        let hint = self.memory.take_hint(began);
+        let door = Door::new(Arc::clone(&claim), began);
         let place = Place {
-            call: Some(call),
+            callers,
+            beside: key,
             claim,
-            began: scene.clocks.now,
+            began,
             phase: Phase::Asking(Box::new(door)),
         };
         self.places.insert(key, place);
-        let hint = self.memory.take_hint(scene.clocks.now);
         self.sets_out(key, hint, scene);
+        key
     }
 
     fn sets_out(&mut self, key: Key, hint: Option<Arc<LockItem>>, scene: &mut Scene<'_>) {
-        self.act(key, scene, |place, cx| match &mut place.phase {
+        self.act(key, scene, |phase, cx| match phase {
             Phase::Asking(door) => door.sets_out(hint, cx),
             _ => Fate::Stays,
         });
     }
 
     pub(super) fn is_cancelled(&mut self, call: CallId, scene: &mut Scene<'_>) {
-        self.refusing.retain(|it| it.call != call);
-        for key in self.of_call(call) {
-            let why = Refusal::NotGranted(None);
-            self.act(key, scene, |place, _| place.is_unwanted(why));
+        self.gathering.leaves(call);
+        for refusing in &mut self.refusing {
+            refusing.calls.retain(|it| *it != call);
+        }
+        for key in self.keys(|_, place| place.callers.has(call)) {
+            self.act(key, scene, |phase, cx| {
+                cx.callers.leaves(call);
+                match cx.callers.is_empty() {
+                    true => phase.is_unwanted(Refusal::NotGranted(None)),
+                    false => Fate::Stays,
+                }
+            });
         }
     }
 
-    fn of_call(&self, call: CallId) -> Vec<Key> {
-        let of_call = |(_, place): &(&Key, &Place)| place.call == Some(call);
-        let places = self.places.iter().filter(of_call);
+    fn keys(&self, are: impl Fn(Key, &Place) -> bool) -> Vec<Key> {
+        let places = self.places.iter().filter(|(key, place)| are(**key, place));
         places.map(|(key, _)| *key).collect()
     }
 
@@ -106,8 +137,8 @@ impl Agent {
         scene: &mut Scene<'_>,
         act: impl FnOnce(&mut Hold, &mut Context<'_>),
     ) {
-        self.act(key, scene, |place, cx| {
-            if let Some(hold) = place.hold() {
+        self.act(key, scene, |phase, cx| {
+            if let Some(hold) = phase.hold() {
                 act(hold, cx);
             }
             Fate::Stays
@@ -116,8 +147,8 @@ impl Agent {
 
     /// The caller of a hold has seen its deadline pass, by the same clock.
     pub(super) fn expires(&mut self, key: Key, scene: &mut Scene<'_>) {
-        self.act(key, scene, |place, cx| {
-            place.hold().map_or(Fate::Stays, |hold| hold.expires(cx))
+        self.act(key, scene, |phase, cx| {
+            phase.hold().map_or(Fate::Stays, |hold| hold.expires(cx))
         });
     }
 
@@ -127,8 +158,8 @@ impl Agent {
         (order, reply): (Order, Option<ReplyId>),
         scene: &mut Scene<'_>,
     ) {
-        self.act(key, scene, |place, cx| {
-            let hold = place.hold();
+        self.act(key, scene, |phase, cx| {
+            let hold = phase.hold();
             hold.map_or(Fate::Stays, |hold| hold.ordered(order, reply, cx))
         });
     }
@@ -140,7 +171,7 @@ impl Agent {
         scene: &mut Scene<'_>,
     ) {
         let item = reply.item().cloned();
-        self.act(key, scene, |place, cx| place.answered(request, reply, cx));
+        self.act(key, scene, |phase, cx| phase.answered(request, reply, cx));
         if let Some(item) = item {
             self.hands_over(key, &item, scene);
             self.sees(&item, scene);
@@ -149,14 +180,8 @@ impl Agent {
 
     /// What an answer to one place shows of the turn of another.
     fn hands_over(&mut self, from: Key, item: &Arc<LockItem>, scene: &mut Scene<'_>) {
-        let keys: Vec<_> = self
-            .places
-            .keys()
-            .copied()
-            .filter(|key| *key != from)
-            .collect();
-        for key in keys {
-            self.act(key, scene, |place, cx| match &mut place.phase {
+        for key in self.keys(|key, _| key != from) {
+            self.act(key, scene, |phase, cx| match phase {
                 Phase::Asking(door) => door.hears(item, cx),
                 _ => Fate::Stays,
             });
@@ -169,31 +194,37 @@ impl Agent {
             lock: scene.lock.clone(),
             item: Arc::clone(item),
         });
+        self.gathering.sees(item);
         for (nonce, ticket) in self.memory.doubts.shown(item) {
-            let mut attempt = Attempt::new(nonce);
+            let mut attempt = Attempt::new(nonce, 1);
             // More copies may come.
             attempt.is_in_doubt = true;
             let key = scene.shared.next_id();
             let exit = Exit::of(attempt, ticket, Arc::clone(item));
-            self.leaves(key, None, *exit, scene);
+            self.leaves(key, key, *exit, scene);
         }
     }
 
     pub(super) fn closes(&mut self, keeps_holds: bool, scene: &mut Scene<'_>) {
-        let keys: Vec<_> = self.places.keys().copied().collect();
-        for key in keys {
-            self.act(key, scene, |place, cx| place.closes(keeps_holds, cx));
+        for call in self.gathering.all() {
+            scene.shared.refuses(call, Refusal::ShutDown);
+        }
+        for key in self.keys(|_, _| true) {
+            self.act(key, scene, |phase, cx| phase.closes(keeps_holds, cx));
         }
     }
 
     /// Does what is due.
     pub(super) fn on_time(&mut self, scene: &mut Scene<'_>) {
         let now = scene.clocks.now;
-        let keys: Vec<_> = self.places.keys().copied().collect();
-        for key in keys {
-            self.act(key, scene, |place, cx| {
-                match place.due(cx).is_some_and(|due| due <= now) {
-                    true => place.on_time(cx),
+        for call in self.gathering.late(now) {
+            let why = Refusal::NotGranted(self.gathering.seen.clone());
+            scene.shared.refuses(call, why);
+        }
+        for key in self.keys(|_, _| true) {
+            self.act(key, scene, |phase, cx| {
+                match phase.due(cx).is_some_and(|due| due <= now) {
+                    true => phase.on_time(cx),
                     false => Fate::Stays,
                 }
             });
@@ -207,118 +238,144 @@ impl Agent {
         &mut self,
         key: Key,
         scene: &mut Scene<'_>,
-        act: impl FnOnce(&mut Place, &mut Context<'_>) -> Fate,
+        act: impl FnOnce(&mut Phase, &mut Context<'_>) -> Fate,
     ) {
         let Some(mut place) = self.places.remove(&key) else {
             return;
         };
-        let fate = act(&mut place, &mut scene.context(key, &mut self.memory));
+        let cx = &mut scene.context(key, &mut self.memory, &mut place.callers);
+        let fate = act(&mut place.phase, cx);
         self.becomes(key, place, fate, scene);
     }
 
     fn becomes(&mut self, key: Key, mut place: Place, fate: Fate, scene: &mut Scene<'_>) {
         match fate {
-            Fate::Over => {}
-            Fate::Stays => self.stays(key, place),
+            Fate::Over => {
+                let callers = &mut place.callers;
+                scene.context(key, &mut self.memory, callers).asks_again();
+            }
+            Fate::Stays => _ = self.places.insert(key, place),
             Fate::Holds(taken) => {
-                let cx = &mut scene.context(key, &mut self.memory);
+                let cx = &mut scene.context(key, &mut self.memory, &mut place.callers);
                 match Hold::taken(*taken, cx) {
                     Ok(hold) => {
                         place.phase = Phase::Holding(hold);
-                        self.stays(key, place);
+                        self.places.insert(key, place);
                     }
                     Err(fate) => self.becomes(key, place, fate, scene),
                 }
             }
-            Fate::Refused(why) => self.refuses(&place, why, scene),
+            Fate::Refused(why) => self.refuses(key, &mut place, why, scene),
             Fate::Leaves(why, leaving) => {
-                self.refuses(&place, why, scene);
-                self.leaves(key, place.call, *leaving, scene);
+                self.refuses(key, &mut place, why, scene);
+                self.leaves(key, place.beside, *leaving, scene);
             }
             Fate::Again(leaving) => {
-                if let Some(call) = place.call {
-                    let asks = (call, Arc::clone(&place.claim));
-                    let door = Door::new(asks, &mut scene.context(key, &mut self.memory));
+                if !place.callers.is_empty() {
+                    let door = Door::new(Arc::clone(&place.claim), scene.clocks.now);
                     place.phase = Phase::Asking(Box::new(door));
                     self.places.insert(key, place);
                     self.sets_out(key, None, scene);
                 }
                 if let Some(leaving) = leaving {
                     let beside = scene.shared.next_id();
-                    self.leaves(beside, None, *leaving, scene);
+                    self.leaves(beside, beside, *leaving, scene);
                 }
             }
             Fate::Beside(leaving) => {
-                let (call, beside) = (place.call, scene.shared.next_id());
                 self.places.insert(key, place);
-                self.leaves(beside, call, *leaving, scene);
+                self.leaves(scene.shared.next_id(), key, *leaving, scene);
             }
         }
     }
 
-    /// A hold of which its caller was told answers no call any more.
-    fn stays(&mut self, key: Key, mut place: Place) {
-        if place.hold().is_some_and(|hold| !hold.is_granting()) {
-            place.call = None;
-        }
-        self.places.insert(key, place);
-    }
-
-    fn refuses(&mut self, place: &Place, why: Refusal, scene: &Scene<'_>) {
-        let Some(call) = place.call else { return };
+    fn refuses(&mut self, key: Key, place: &mut Place, why: Refusal, scene: &Scene<'_>) {
         let soon = scene.clocks.now + scene.terms.request_timeout;
         let until = match place.claim.waits() {
             true => soon,
             false => soon.min(place.began + scene.terms.no_wait_lasts()),
         };
-        self.refusing.push(Refusing { call, why, until });
-    }
-
-    fn leaves(&mut self, key: Key, call: Option<CallId>, exit: Exit, scene: &mut Scene<'_>) {
-        let leaving = Leaving::new(exit, &scene.context(key, &mut self.memory));
-        let place = Place {
-            call,
-            claim: Arc::default(),
-            began: scene.clocks.now,
-            phase: Phase::Leaving(Box::new(leaving)),
-        };
-        self.places.insert(key, place);
-        self.act(key, scene, |place, cx| match &mut place.phase {
-            Phase::Leaving(leaving) => leaving.goes_on(cx),
-            _ => Fate::Stays,
+        self.refusing.push(Refusing {
+            calls: place.callers.all(),
+            place: key,
+            why,
+            until,
         });
     }
 
-    /// Begins to delete what its places have left to that, answers calls of whose places nothing is left, and sets when it is due.
+    fn leaves(&mut self, key: Key, beside: Key, exit: Exit, scene: &mut Scene<'_>) {
+        let leaving = Leaving::new(exit, (scene.clocks.now, scene.terms));
+        self.puts_in(key, beside, Phase::Leaving(Box::new(leaving)), scene);
+        self.act(key, scene, Phase::goes_on);
+    }
+
+    /// A place that no caller waits for.
+    fn puts_in(&mut self, key: Key, beside: Key, phase: Phase, scene: &Scene<'_>) {
+        let place = Place {
+            callers: Callers::default(),
+            beside,
+            claim: Arc::default(),
+            began: scene.clocks.now,
+            phase,
+        };
+        self.places.insert(key, place);
+    }
+
+    /// Begins what its places have left to that, answers calls of whose places nothing is left, and sets when it is due.
     pub(super) fn ends_turn(&mut self, scene: &mut Scene<'_>) {
         for rows in std::mem::take(&mut scene.shared.to_clean) {
             let key = scene.shared.next_id();
-            let place = Place {
-                call: None,
-                claim: Arc::default(),
-                began: scene.clocks.now,
-                phase: Phase::Cleaning(Box::new(Cleaning::new(rows))),
-            };
-            self.places.insert(key, place);
-            self.act(key, scene, Place::on_time);
+            let cleaning = Phase::Cleaning(Box::new(Cleaning::new(rows)));
+            self.puts_in(key, key, cleaning, scene);
+            self.act(key, scene, Phase::on_time);
         }
+        for mut callers in std::mem::take(&mut scene.shared.to_ask) {
+            match scene.shared.is_closed {
+                true => callers
+                    .all()
+                    .into_iter()
+                    .for_each(|call| scene.shared.refuses(call, Refusal::ShutDown)),
+                false => _ = self.asks(callers, plain(), scene),
+            }
+        }
+        self.goes_in(scene);
         let (places, now) = (&self.places, scene.clocks.now);
-        let waits = |it: &Refusing| {
-            it.until > now && places.values().any(|place| place.call == Some(it.call))
-        };
-        for told in self.refusing.extract_if(.., |it| !waits(it)) {
-            scene.shared.refuses(told.call, told.why);
+        let waits =
+            |it: &Refusing| it.until > now && places.values().any(|place| place.beside == it.place);
+        for Refusing { calls, why, .. } in self.refusing.extract_if(.., |it| !waits(it)) {
+            for call in calls {
+                scene.shared.refuses(call, why.clone());
+            }
         }
-        let due = self.next_due(scene);
-        self.due = due;
+        self.due = self.next_due(scene);
+    }
+
+    /// The callers that have gathered go in, once the place before them is in the queue, or has come to nothing. Each round is a place.
+    fn goes_in(&mut self, scene: &mut Scene<'_>) {
+        while !self.is_on_its_way()
+            && let Some(callers) = self.gathering.goes_in()
+        {
+            let key = self.asks(callers, plain(), scene);
+            self.gathering.first = Some(key);
+        }
+    }
+
+    fn is_on_its_way(&self) -> bool {
+        let first = self.gathering.first;
+        let place = first.and_then(|first| self.places.get(&first));
+        place.is_some_and(|place| place.phase.is_on_its_way())
     }
 
     fn next_due(&mut self, scene: &mut Scene<'_>) -> Option<Due> {
-        let cx = scene.context(0, &mut self.memory);
-        let due = |place: &Place| Some((place.due(&cx)?, place.precision()));
-        let places = self.places.values().filter_map(due);
-        let refusing = self.refusing.iter().map(|it| (it.until, Precision::Coarse));
-        places.chain(refusing).min()
+        let memory = &mut self.memory;
+        let places = self.places.values_mut().filter_map(|place| {
+            let cx = scene.context(place.beside, memory, &mut place.callers);
+            Some((place.phase.due(&cx)?, place.phase.precision()))
+        });
+        let refusing = self.refusing.iter().map(|it| it.until);
+        let coarse = refusing.chain(self.gathering.due());
+        let coarse = coarse.map(|due| (due, Precision::Coarse));
+        places.min().into_iter().chain(coarse).min()
     }
 
     /// Whether nothing is under way, held or left to do.
@@ -330,4 +387,12 @@ impl Agent {
     pub(super) fn is_forgettable(&self) -> bool {
         self.is_idle() && self.memory.is_empty()
     }
+}
+
+/// The claim of callers that take their turns at one place.
+fn plain() -> Arc<Claim> {
+    Arc::new(Claim {
+        wait: Wait::Forever,
+        ..Claim::default()
+    })
 }

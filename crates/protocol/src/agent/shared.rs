@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::callers::Callers;
 use super::{CallId, Done, Failed, HoldId, Lock, Output, Refusal, ReplyId, Request, RequestId};
 use crate::ticket::Ticket;
 
@@ -18,6 +19,8 @@ pub(super) struct Shared {
     pub(super) holds: BTreeMap<HoldId, (Lock, Key)>,
     /// The orders whose givers wait for what becomes of them.
     pub(super) replies: BTreeMap<ReplyId, Lock>,
+    /// Callers of the agent whose turn it is that ask again.
+    pub(super) to_ask: Vec<Callers>,
     /// Rows that are to be deleted for the agent whose turn it is.
     pub(super) to_clean: Vec<Vec<Ticket>>,
     ids: u64,

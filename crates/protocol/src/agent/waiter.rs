@@ -1,5 +1,6 @@
 //! A place in the queue, as its owner knows it: what it has seen, when it polls, and when it is renewed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Cursor;
@@ -68,7 +69,7 @@ impl Waiter {
     pub(super) fn new(
         attempt: Attempt,
         (ticket, beats): (Ticket, RenewalHistory),
-        (item, heard): (&LockItem, Heard),
+        (item, heard): (Arc<LockItem>, Heard),
         (pace, lease): (PollSchedule, Duration),
     ) -> Self {
         let mut waiter = Waiter {
@@ -76,7 +77,7 @@ impl Waiter {
             attempt,
             ticket,
             beats,
-            snapshot: Snapshot::of(item.clone()),
+            snapshot: Snapshot::of(Arc::clone(&item)),
             reading: heard.reading,
             pace,
             polled: heard.arrived,
@@ -87,7 +88,7 @@ impl Waiter {
             is_void: false,
             is_row_missing: false,
         };
-        waiter.saw(Snapshot::of(item.clone()), heard);
+        waiter.saw(Snapshot::of(item), heard);
         waiter
     }
 
@@ -137,9 +138,9 @@ impl Waiter {
     }
 
     /// Takes in a lock item that the answer to another request of this client showed. It may be older than the newest answer.
-    pub(super) fn hears(&mut self, item: &LockItem, now: Moment) {
+    pub(super) fn hears(&mut self, item: Arc<LockItem>, now: Moment) {
         self.reading.date = None;
-        self.shows(Snapshot::of(item.clone()), now);
+        self.shows(Snapshot::of(item), now);
     }
 
     fn shows(&mut self, snapshot: Snapshot<Cursor>, arrived: Moment) {

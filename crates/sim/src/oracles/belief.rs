@@ -8,7 +8,7 @@ use crate::seen::Seen;
 
 struct Believer {
     lock: usize,
-    ticket: u64,
+    place: u64,
     margin: At,
     until: At,
 }
@@ -24,16 +24,14 @@ impl Belief {
     fn check(&self, believer: &Believer) -> Result<(), String> {
         let Believer {
             lock,
-            ticket,
+            place,
             margin,
             until,
         } = believer;
-        match self.ends.get(&(*lock, *ticket)) {
+        match self.ends.get(&(*lock, *place)) {
             Some(ends) if until + margin > *ends => {
                 let over = (until + margin - ends) / MS;
-                Err(format!(
-                    "{ticket} believes for {over} ms longer than it may"
-                ))
+                Err(format!("{place} believes for {over} ms longer than it may"))
             }
             _ => Ok(()),
         }
@@ -50,7 +48,7 @@ impl Oracle for Belief {
             Seen::Granted(ref grant) => {
                 let believer = Believer {
                     lock: grant.lock,
-                    ticket: grant.ticket,
+                    place: grant.place,
                     margin: grant.margin,
                     until: grant.until,
                 };
@@ -69,8 +67,7 @@ impl Oracle for Belief {
             Seen::Stands { lock, ticket, ends } => {
                 self.ends.insert((lock, ticket), ends);
                 let mut believers = self.believers.values();
-                if let Some(believer) = believers.find(|it| (it.lock, it.ticket) == (lock, ticket))
-                {
+                if let Some(believer) = believers.find(|it| (it.lock, it.place) == (lock, ticket)) {
                     return self.check(believer);
                 }
             }

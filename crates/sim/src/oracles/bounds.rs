@@ -118,7 +118,7 @@ impl Kept {
             is_used: false,
         };
         self.holds.insert(grant.hold, own);
-        if self.broken.contains(&(grant.lock, grant.ticket)) {
+        if self.broken.contains(&(grant.lock, grant.place)) {
             return Ok(());
         }
         match self.kept[grant.lock].take() {
@@ -168,7 +168,7 @@ impl Oracle for Kept {
                 );
                 let ended = ended.filter(|own| is_lost && own.is_used && own.grant.margin > 0);
                 if let Some(it) = ended.map(|own| own.grant) {
-                    self.keep(*lock, it.ticket, at.min(it.until) + surely(it.margin));
+                    self.keep(*lock, it.place, at.min(it.until) + surely(it.margin));
                 }
             }
             Seen::Extended { hold, until, .. } => {
@@ -187,7 +187,7 @@ impl Oracle for Kept {
                     && let Some((min, began)) = own.grant.min.zip(own.began)
                 {
                     let until = (began + surely(min)).saturating_sub(*early);
-                    self.keep(*lock, own.grant.ticket, until);
+                    self.keep(*lock, own.grant.place, until);
                 }
             }
             _ => {}

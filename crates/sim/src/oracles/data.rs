@@ -43,7 +43,12 @@ impl Oracle for LeftData {
                 (lock.left, lock.found) = (None, None);
             }
             Seen::Broken { lock, ticket } => _ = self.0[lock].broken.insert(ticket),
-            Seen::Found { lock, ticket, data } if !self.0[lock].broken.contains(&ticket) => {
+            Seen::Found {
+                lock,
+                ticket,
+                place,
+                data,
+            } if !self.0[lock].broken.contains(&place) => {
                 let lock = &mut self.0[lock];
                 lock.finds(ticket, data)?;
                 lock.found = Some((ticket, data));

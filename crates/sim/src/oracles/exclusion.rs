@@ -8,6 +8,7 @@ use crate::seen::Seen;
 struct Believer {
     hold: u32,
     ticket: u64,
+    place: u64,
     until: At,
 }
 
@@ -30,7 +31,7 @@ impl Exclusion {
         let believers = self.believers[lock].iter();
         let mut others = believers.filter(|it| it.hold != hold && it.until > at);
         others
-            .find(|it| !self.broken[lock].contains(&it.ticket))
+            .find(|it| !self.broken[lock].contains(&it.place))
             .map(|it| it.ticket)
     }
 }
@@ -44,7 +45,7 @@ impl Oracle for Exclusion {
         match seen {
             Seen::Granted(grant) => {
                 let (lock, ticket) = (grant.lock, grant.ticket);
-                let is_broken = self.broken[lock].contains(&ticket);
+                let is_broken = self.broken[lock].contains(&grant.place);
                 if let Some(other) = self.other(at, lock, grant.hold).filter(|_| !is_broken) {
                     return Err(format!(
                         "{ticket} has the lock while {other} believes that it does"
@@ -53,6 +54,7 @@ impl Oracle for Exclusion {
                 self.believers[lock].push(Believer {
                     hold: grant.hold,
                     ticket,
+                    place: grant.place,
                     until: grant.until,
                 });
                 if grant.until <= at {
@@ -79,7 +81,7 @@ impl Oracle for Exclusion {
                 by_release: false,
             } => {
                 let mut believers = self.believers[*lock].iter();
-                let believes = believers.any(|it| it.ticket == *ticket && it.until > at);
+                let believes = believers.any(|it| it.place == *ticket && it.until > at);
                 if believes && !self.broken[*lock].contains(ticket) {
                     return Err(format!("the entry of {ticket} ended, which believes in it"));
                 }

@@ -35,13 +35,14 @@ impl Oracle for Fencing {
                 hold,
                 lock,
                 token,
+                place,
                 accepted,
                 believes,
             } => {
                 let (newest, of) = self.newest[lock];
                 let is_wrong = match accepted {
                     true => token < newest || (token == newest && hold != of),
-                    false => believes && !self.broken[lock].contains(&token),
+                    false => believes && !self.broken[lock].contains(&place),
                 };
                 if is_wrong {
                     return Err(format!("{token} after {newest}: accepted {accepted}"));

@@ -27,7 +27,7 @@ impl Oracle for Order {
     fn see(&mut self, _: At, seen: &Seen) -> Result<(), String> {
         match seen {
             // A client may learn that it has the lock when that is over, because an operator broke it.
-            Seen::Granted(it) if !self.broken[it.lock].contains(&it.ticket) => {
+            Seen::Granted(it) if !self.broken[it.lock].contains(&it.place) => {
                 let newest = &mut self.newest[it.lock];
                 let before = std::mem::replace(newest, it.ticket);
                 if before >= it.ticket {

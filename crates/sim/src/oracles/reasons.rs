@@ -18,7 +18,7 @@ pub(crate) struct Reasons {
 
 impl Reasons {
     fn is_true(&self, why: Why, at: At, grant: &Grant, began: At) -> bool {
-        let of = (grant.lock, grant.ticket);
+        let of = (grant.lock, grant.place);
         match why {
             Why::Expired | Why::Unreachable => at + MS >= grant.until,
             Why::Broken => self.broken.contains(&of),

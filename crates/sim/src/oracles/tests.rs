@@ -9,6 +9,7 @@ fn grant(hold: u32, ticket: u64, until: At) -> Seen {
         hold,
         lock: 0,
         ticket,
+        place: ticket,
         until,
         min: None,
         max: None,
@@ -23,6 +24,7 @@ fn bounded(hold: u32, ticket: u64, until: At) -> Seen {
         hold,
         lock: 0,
         ticket,
+        place: ticket,
         until,
         min: Some(60 * SECOND),
         max: Some(90 * SECOND),
@@ -49,6 +51,7 @@ fn wrote(hold: u32, token: u64, accepted: bool, believes: bool) -> Seen {
         hold,
         lock: 0,
         token,
+        place: token,
         accepted,
         believes,
     }
@@ -122,7 +125,12 @@ fn a_fence_that_lets_an_older_token_pass_is_noticed() {
 fn lost_data_are_noticed() {
     let (lock, data) = (0, (1, 1));
     let (leaves, left) = (Seen::Leaves { lock, data }, Seen::HasLeft { lock, data });
-    let found = |ticket, data| Seen::Found { lock, ticket, data };
+    let found = |ticket, data| Seen::Found {
+        lock,
+        ticket,
+        place: ticket,
+        data,
+    };
     let wrong = [(1, leaves.clone()), (2, left.clone()), (3, found(2, None))];
     assert_eq!(fails(wrong), Some("data"));
     let right = [(1, leaves), (2, left), (3, found(2, Some(data)))];

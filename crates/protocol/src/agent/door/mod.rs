@@ -12,10 +12,10 @@ use self::way::Way;
 use super::again::{Denied, Policy, Sending};
 use super::context::{Attempt, Context, Stamped};
 use super::fate::{Exit, Fate};
-use super::terms::Wait;
 use super::waiter::Waiter;
-use super::{CallId, Claim, Cursor, Failed, Of, Precision, Refusal, What};
+use super::{Claim, Cursor, Failed, Precision, Refusal, What};
 use crate::doorway::{Seen, Sight};
+use crate::entry::Nonce;
 use crate::item::{Footing, ItemPosition, LockItem};
 use crate::moment::Moment;
 use crate::place::{self, Act, Found, Place as Course};
@@ -35,8 +35,10 @@ const MOST_PATIENCE: u32 = 8;
 /// Tries of a draw. Each that is applied without an answer leaves a gap.
 const TRIES_TO_DRAW: u32 = 4;
 
+/// The nonce of a call that has asked for nothing.
+const NOTHING_ASKED: Nonce = Nonce::new(0);
+
 pub(super) struct Door {
-    call: CallId,
     claim: Arc<Claim>,
     began: Moment,
     course: Course,
@@ -131,13 +133,12 @@ struct Renewing {
 }
 
 impl Door {
-    pub(super) fn new((call, claim): (CallId, Arc<Claim>), cx: &mut Context<'_>) -> Self {
+    pub(super) fn new(claim: Arc<Claim>, began: Moment) -> Self {
         Door {
-            call,
-            began: cx.now(),
+            began,
             course: course(&claim),
             claim,
-            attempt: Attempt::new(cx.random.nonce()),
+            attempt: Attempt::new(NOTHING_ASKED, 1),
             seen: None,
             reading: Reading::UNTOLD,
             way: None,
@@ -153,8 +154,13 @@ impl Door {
         }
     }
 
-    /// Asks first for what is known of the lock: its client may have released it a moment ago.
+    /// Asks first for what is known of the lock: its client may have released it a moment ago. Callers for whom those before them at their
+    /// own place are too many are refused.
     pub(super) fn sets_out(&mut self, hint: Option<Arc<LockItem>>, cx: &mut Context<'_>) -> Fate {
+        if self.claim.waits() {
+            let unwilling = cx.callers.unwilling(0);
+            cx.refuse(unwilling, || self.not_granted());
+        }
         self.seen = hint.filter(|_| self.claim.waits());
         let known = match &self.seen {
             Some(item) => self.sight_of(item, cx.terms.filled_slots, cx),
@@ -167,10 +173,7 @@ impl Door {
     /// When something is due.
     pub(super) fn due(&self, cx: &Context<'_>) -> Option<Moment> {
         let tries = self.asks.iter().filter_map(|ask| ask.sending.due());
-        let until = match (self.claim.wait, &self.ending) {
-            (Wait::Until(until), None) => Some(until),
-            _ => None,
-        };
+        let until = cx.callers.next_until().filter(|_| self.ending.is_none());
         let own = self.pauses_until.or_else(|| self.overlap_due(cx));
         tries.chain(until).chain(own).min()
     }
@@ -189,6 +192,7 @@ impl Door {
         if self.ending.is_none() && self.is_over(cx) {
             return self.runs_out();
         }
+        self.parts(cx);
         let due = |ask: &Ask| ask.sending.due().is_some_and(|due| due <= cx.clocks.now);
         if let Some(at) = self.asks.iter().position(due) {
             let ask = self.asks.remove(at);
@@ -210,7 +214,7 @@ impl Door {
     fn tries_again(&mut self, mut ask: Ask, cx: &mut Context<'_>) -> Fate {
         match self.what(&mut ask.asked, cx) {
             Some(what) => {
-                let request = cx.sends((Of::Call(self.call), what), self.patience);
+                let request = cx.sends((cx.callers.of(), what), self.patience);
                 ask.sending.sent(request, cx.now());
                 self.asks.push(ask);
                 Fate::Stays
@@ -274,7 +278,7 @@ impl Door {
 
     fn not_granted(&self) -> Refusal {
         let shown = self.snapshot();
-        let shown = shown.map(|snapshot| Arc::new(snapshot.item.clone()));
+        let shown = shown.map(|snapshot| Arc::clone(&snapshot.item));
         Refusal::NotGranted(self.seen.clone().or(shown))
     }
 
@@ -285,12 +289,19 @@ impl Door {
         }
     }
 
-    /// When the call stops.
+    /// When the last call stops.
     fn until(&self, cx: &Context<'_>) -> Moment {
-        match self.claim.wait {
-            Wait::No => cx.terms.no_wait_ends(self.began),
-            Wait::Until(until) => until,
-            Wait::Forever => Moment(Duration::MAX),
+        match self.claim.waits() {
+            true => cx.callers.until(),
+            false => cx.terms.no_wait_ends(self.began),
+        }
+    }
+
+    /// Refuses those whose time is over, while others still wait.
+    fn parts(&self, cx: &mut Context<'_>) {
+        if self.ending.is_none() {
+            let late = cx.callers.late(cx.clocks.now);
+            cx.refuse(late, || self.not_granted());
         }
     }
 
@@ -298,23 +309,28 @@ impl Door {
         self.until(cx) <= cx.now()
     }
 
+    /// Whether it has no place in the queue yet.
+    pub(super) fn is_on_its_way(&self) -> bool {
+        self.queue.is_none()
+    }
+
     fn sight_of(&self, item: &LockItem, slots: usize, cx: &Context<'_>) -> Seen {
         Seen::Item(Sight {
-            is_too_long: self.is_too_long(item),
+            is_too_long: self.is_too_long(item, cx),
             ..Sight::of(item, cx.lock.permits, slots)
         })
     }
 
-    /// Whether its caller will not wait at the end of this queue.
-    fn is_too_long(&self, item: &LockItem) -> bool {
-        let most = self.claim.max_waiters.filter(|_| self.claim.waits());
+    /// Whether some caller will not wait at the end of this queue.
+    fn is_too_long(&self, item: &LockItem, cx: &Context<'_>) -> bool {
+        let most = cx.callers.most_before().filter(|_| self.claim.waits());
         most.is_some_and(|most| most < turns(item))
     }
 
-    /// The newest ticket that may have been drawn before its own. `None` if the queue is too long, or was not seen.
-    fn most_drawn(&self) -> Option<Ticket> {
+    /// The newest ticket that may have been drawn before their own. `None` if the queue is too long, or was not seen.
+    fn most_drawn(&self, cx: &Context<'_>) -> Option<Ticket> {
         let any = Ticket::new(u64::MAX);
-        let Some(most) = self.claim.max_waiters else {
+        let Some(most) = cx.callers.most_before() else {
             return Some(any);
         };
         let item = self.seen.as_deref()?;
@@ -344,7 +360,7 @@ impl Door {
                 }
                 Act::Read => return self.asks(Asked::Read, cx),
                 Act::Clear => match self.clears(cx) {
-                    Some(ClearingStep::Taken) if !self.claim.waits() => {
+                    Some(ClearingStep::Taken) if !self.goes_on_behind(cx) => {
                         return self.meets_live_entry(cx);
                     }
                     refusal => self.judged(refusal.unwrap_or(ClearingStep::Free), cx),
@@ -366,7 +382,7 @@ impl Door {
 
     /// Asks for a slot, under a new nonce. A call that bounds the queue, and has not seen it, asks for a free lock only.
     fn enters(&mut self, cx: &mut Context<'_>) -> Fate {
-        let (most, seen) = (self.most_drawn(), self.seen.take());
+        let (most, seen) = (self.most_drawn(cx), self.seen.take());
         if most.is_none() && seen.is_some() {
             self.seen = seen;
             let act = self.course.asked(Found::Nowhere, self.sight(cx));
@@ -399,11 +415,12 @@ impl Door {
 
     fn asks_anew(&mut self, cx: &mut Context<'_>) {
         cx.doubts(&self.attempt, Ticket::default());
-        self.attempt = Attempt::new(cx.random.nonce());
+        self.attempt = Attempt::new(cx.random.nonce(), cx.callers.tickets());
     }
 
-    /// This place came to nothing: a call that waits asks for another one.
+    /// This place came to nothing: a call that waits asks for another one. What is still under way was about this one.
     fn begins_again(&mut self, cx: &mut Context<'_>) -> Fate {
+        self.asks.clear();
         self.asks_anew(cx);
         if let Some(waiter) = self.queue.take() {
             cx.doubts(&waiter.attempt, Ticket::default());
@@ -429,7 +446,7 @@ impl Door {
         let Some(what) = self.what(&mut asked, cx) else {
             return self.asks_no_more(cx);
         };
-        let request = cx.sends((Of::Call(self.call), what), self.patience);
+        let request = cx.sends((cx.callers.of(), what), self.patience);
         let sending = Sending::new(self.policy(&asked, cx), request, cx.now());
         self.asks.push(Ask { sending, asked });
         Fate::Stays

@@ -13,6 +13,7 @@ use crate::item::{Footing, ItemPosition, LockItem, RowState, TicketRow};
 use crate::lease::{Renewal, RenewalHistory};
 use crate::moment::Moment;
 use crate::place::{Act, Found};
+use crate::snapshot::Snapshot;
 use crate::step::{Filling, QueuePosition};
 use crate::ticket::Ticket;
 use crate::write::{Drawing, LockWrite, RowWrite};
@@ -20,7 +21,7 @@ use crate::write::{Drawing, LockWrite, RowWrite};
 impl Door {
     /// Draws a ticket. From now on there is a ticket, and however the place ends, the ticket is settled.
     pub(super) fn draws(&mut self, cx: &mut Context<'_>) -> Fate {
-        if self.most_drawn().is_none() {
+        if self.most_drawn(cx).is_none() {
             let act = self.course.drew(false);
             return self.acts(act, cx);
         }
@@ -39,7 +40,7 @@ impl Door {
     pub(super) fn queues_up(
         &mut self,
         place: (Ticket, RenewalHistory),
-        shown: (&LockItem, Heard),
+        shown: (Arc<LockItem>, Heard),
         cx: &Context<'_>,
     ) {
         let how = (cx.memory.pace(cx.terms), cx.terms.lease);
@@ -156,7 +157,7 @@ impl Door {
             self.queue.as_ref()?,
             cx.clocks.row_expiry(cx.terms.retention),
         );
-        let void = RowWrite::void_own(waiter.attempt.nonce, 1, expiry);
+        let void = RowWrite::void_own(waiter.attempt.nonce, waiter.attempt.tickets, expiry);
         Some((Step::VoidOwn, What::WriteRow(waiter.ticket, void)))
     }
 
@@ -176,7 +177,7 @@ impl Door {
         let Some(waiter) = self.queue.take() else {
             return self.begins_again(cx);
         };
-        let item = Arc::new(waiter.snapshot.item.clone());
+        let item = Arc::clone(&waiter.snapshot.item);
         let own = item.position_of_place(waiter.attempt.nonce, waiter.ticket);
         if !matches!(own, Some(ItemPosition::Has(..))) {
             self.queue = Some(waiter);
@@ -184,7 +185,6 @@ impl Door {
         }
         cx.memory.learns(waiter.pace);
         Fate::Holds(Box::new(Taken {
-            call: self.call,
             attempt: waiter.attempt,
             beats: waiter.beats,
             claim: Arc::clone(&self.claim),
@@ -212,7 +212,7 @@ impl Door {
                 stamps: drawing.stamps,
                 ..self.drawing(cx)
             };
-            if better == drawing || self.most_drawn().is_none_or(|most| most < item.last) {
+            if better == drawing || self.most_drawn(cx).is_none_or(|most| most < item.last) {
                 let act = self.course.drew(false);
                 return self.acts(act, cx);
             }
@@ -223,7 +223,7 @@ impl Door {
             RenewalHistory::taken((heard.sent, std::time::Duration::ZERO), cx.terms.lease);
         self.queues_up(
             (item.last, history.with_margin(cx.terms.margin)),
-            (&item, heard),
+            (item, heard),
             cx,
         );
         self.acts(act, cx)
@@ -330,7 +330,7 @@ impl Door {
         heard: Heard,
         cx: &mut Context<'_>,
     ) -> Fate {
-        let snapshot = item.map(|item| crate::snapshot::Snapshot::of((*item).clone()));
+        let snapshot = item.map(Snapshot::of);
         self.polled(snapshot, heard, cx)
     }
 
@@ -348,11 +348,15 @@ impl Door {
             return Fate::Stays;
         };
         let own = item.hold_of(waiter.attempt.nonce, waiter.ticket);
-        // While a request of its own is under way, that one's answer says the same.
-        if own.is_none() || !self.asks.is_empty() || self.pauses_until.is_none() {
+        let only_looks = match self.asks.is_empty() {
+            true => self.pauses_until.is_some(),
+            false => self.asks.iter().all(|ask| ask.asked.is_read()),
+        };
+        if own.is_none() || !only_looks || self.ending.is_some() {
             return Fate::Stays;
         }
-        waiter.hears(item, cx.now());
+        self.asks.clear();
+        waiter.hears(Arc::clone(item), cx.now());
         self.pauses_until = None;
         let act = self.course.polled();
         self.acts(act, cx)
@@ -371,7 +375,7 @@ impl Door {
             Step::Depart if is_applied => self.course.departed(true, Found::Nowhere),
             Step::Depart => {
                 if let (Some(waiter), Some(item)) = (&mut self.queue, &item) {
-                    waiter.saw(crate::snapshot::Snapshot::of((**item).clone()), heard);
+                    waiter.saw(Snapshot::of(Arc::clone(item)), heard);
                 }
                 return self.steps(self.cleans_own(), cx);
             }

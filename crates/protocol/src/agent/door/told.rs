@@ -231,7 +231,7 @@ impl Door {
                 let (first, newest) = (entering.first, entering.newest);
                 let beats = Stamped::history(first, newest, (&entry, heard.reading), cx.terms);
                 if wanted && at.is_none() && self.claim.waits() {
-                    self.queues_up((entry.ticket, beats), (&item, heard), cx);
+                    self.queues_up((entry.ticket, beats), (item, heard), cx);
                     let act = self.course.asked(Found::Waits, Seen::Unknown);
                     return self.acts(act, cx);
                 }
@@ -247,7 +247,6 @@ impl Door {
                     cx.cleans(rows.map(|row| row.ticket).collect());
                 }
                 Fate::Holds(Box::new(Taken {
-                    call: self.call,
                     attempt: self.attempt.clone(),
                     beats,
                     claim: Arc::clone(&self.claim),

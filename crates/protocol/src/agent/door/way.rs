@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Asked, Door, Step};
+use super::{Asked, Door, Step, turns};
 use crate::agent::context::Context;
 use crate::agent::fate::Fate;
 use crate::agent::waiter::Heard;
@@ -32,24 +32,34 @@ impl Door {
     /// The verdict on what stands in the way. `None` if there is no item.
     pub(super) fn clears(&mut self, cx: &Context<'_>) -> Option<ClearingStep> {
         if let Some(item) = self.seen.take() {
-            self.way = Some(Way::of(&item, self.reading));
+            self.way = Some(Way::of(item, self.reading));
         }
         let (permits, way) = (cx.lock.permits, self.way.as_mut()?);
         let now = cx.clocks.judges(way.reading, cx.terms.join_timeout);
         Some(way.clearing.next(&way.snapshot, &now, permits))
     }
 
-    pub(super) fn judged(&mut self, refusal: ClearingStep, cx: &Context<'_>) -> Act {
+    pub(super) fn judged(&mut self, refusal: ClearingStep, cx: &mut Context<'_>) -> Act {
         let seen = match &self.way {
             Some(way) => self.sight_of(&way.snapshot.item, cx.terms.filled_slots, cx),
             None => Seen::Nobody,
         };
         if refusal == ClearingStep::Taken {
             // What is in the way may have a slot left, for which it asks next.
-            let item = self.way.take().map(|way| Arc::new(way.snapshot.item));
-            self.seen = item;
+            self.seen = self.way.take().map(|way| way.snapshot.item);
         }
         self.course.clears(refusal, seen)
+    }
+
+    /// Whether a caller goes on behind what stands in the way: it waits, and the queue is not too long for it. The others are refused.
+    pub(super) fn goes_on_behind(&mut self, cx: &mut Context<'_>) -> bool {
+        let before = self.way.as_ref().map_or(0, |way| turns(&way.snapshot.item));
+        if !self.claim.waits() || cx.callers.are_unwilling(before) {
+            return false;
+        }
+        let unwilling = cx.callers.unwilling(before);
+        cx.refuse(unwilling, || self.not_granted());
+        true
     }
 
     /// A live entry stands in the way. What keeps the next caller from judging it is stamped first.
@@ -163,7 +173,7 @@ impl Door {
         let (snapshot, reading) = match before.filter(|_| is_more) {
             Some(before) => (Some(before.clone()), reading.and_then(heard.reading)),
             None => {
-                let first = item.map(|item| Snapshot::of((*item).clone()));
+                let first = item.map(Snapshot::of);
                 (first, heard.reading)
             }
         };
@@ -193,7 +203,7 @@ impl Door {
                 self.course.polled()
             }
             (Some(snapshot), None, None) => {
-                let way = Way::of(&snapshot.item, heard.reading);
+                let way = Way::of(Arc::clone(&snapshot.item), heard.reading);
                 self.way = Some(Way { snapshot, ..way });
                 self.course.polled()
             }
@@ -207,9 +217,9 @@ impl Door {
 }
 
 impl Way {
-    pub(super) fn of(item: &LockItem, reading: Reading) -> Self {
+    pub(super) fn of(item: Arc<LockItem>, reading: Reading) -> Self {
         Way {
-            snapshot: Snapshot::of(item.clone()),
+            snapshot: Snapshot::of(item),
             reading,
             clearing: Clearing::default(),
         }

@@ -26,8 +26,9 @@ impl Door {
             Asked::EnterOver(entering) => self.enter_over(entering, cx)?,
             Asked::Draw(drawing, _) => {
                 drawing.stamps = cx.clocks.stamps();
-                let below = below(self.most_drawn()?, 1);
-                What::shown(LockWrite::draw(permits, 1, below, *drawing))
+                let tickets = self.attempt.tickets;
+                let below = below(self.most_drawn(cx)?, tickets);
+                What::shown(LockWrite::draw(permits, tickets, below, *drawing))
             }
             Asked::Join(entering) => {
                 entering.newest = Stamped::now(cx);
@@ -60,7 +61,7 @@ impl Door {
     fn enter(&self, entering: &mut Entering, cx: &Context<'_>) -> What {
         entering.newest = Stamped::now(cx);
         let entrance = Entrance {
-            below: below(entering.most, 1),
+            below: below(entering.most, self.attempt.tickets),
             slots: (!entering.is_for_a_free_lock).then_some(cx.terms.slots),
             join_timeout: cx.terms.join_timeout,
             new: cx
@@ -81,7 +82,8 @@ impl Door {
     fn enter_over(&self, entering: &mut Entering, cx: &Context<'_>) -> Option<What> {
         entering.newest = Stamped::now(cx);
         let seen = &self.way.as_ref()?.snapshot.item;
-        let me = self.attempt.entry(&self.claim, seen.last.next()?, cx);
+        let newest = seen.last.after(self.attempt.tickets)?;
+        let me = self.attempt.entry(&self.claim, newest, cx);
         let write = LockWrite::enter_over(cx.lock.permits, me, seen);
         Some(What::shown(write.keeping(entering.keeps)))
     }

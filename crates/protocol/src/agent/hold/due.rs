@@ -54,13 +54,16 @@ impl Hold {
             None => Some(self.renewal_due(cx)),
         };
         let own = match &self.life {
-            Life::Granting(..) | Life::GivingBack(_) => renewal(),
+            Life::Granting(_) | Life::GivingBack(_) => renewal(),
+            Life::PassingOn(_, Some(sending)) => sending.due(),
+            Life::PassingOn(_, None) => self.renewal.as_ref().and_then(|it| it.sending.due()),
             Life::Held => {
                 let offer = match self.offer {
                     Offer::Open(until, _) => Some(until),
                     Offer::Taken | Offer::TakenBack => None,
                 };
-                [Some(self.ends()), renewal(), offer]
+                let callers = cx.callers.next_until();
+                [Some(self.ends()), renewal(), offer, callers]
                     .into_iter()
                     .flatten()
                     .min()
@@ -85,7 +88,10 @@ impl Hold {
             Life::Releasing(release) if is_due(release.sending.and_then(|it| it.due())) => {
                 self.sends_release(cx);
             }
-            Life::Held | Life::Granting(..) | Life::GivingBack(_) => {
+            Life::PassingOn(_, Some(sending)) if is_due(sending.due()) => {
+                self.sends_passing_on(cx);
+            }
+            Life::Held | Life::Granting(_) | Life::GivingBack(_) | Life::PassingOn(_, None) => {
                 let due = match &self.renewal {
                     Some(renewal) => renewal.sending.due(),
                     None => Some(self.renewal_due(cx)),
@@ -93,9 +99,12 @@ impl Hold {
                 if is_due(due) {
                     self.renews(cx);
                 }
-                self.looks_for_its_caller(cx);
+                if let Life::Held = self.life {
+                    self.parts(cx);
+                    self.looks_for_its_caller(cx);
+                }
             }
-            Life::Lost | Life::Kept(..) | Life::Releasing(_) => {}
+            Life::Lost | Life::Kept(..) | Life::Releasing(_) | Life::PassingOn(..) => {}
         }
         if is_due(self.puts.front().and_then(|put| put.sending?.due())) {
             self.puts_next(cx);

@@ -7,7 +7,6 @@ use super::super::context::Context;
 use super::super::fate::{Exit, Fate};
 use super::super::{Answer, Done, Failed, Loss, Output, Refusal, Reply, ReplyId, Shown, What};
 use super::{Hold, Life};
-use crate::failure::{Kind, cause};
 use crate::item::{ItemHold, LockItem};
 use crate::lease;
 use crate::moment::Moment;
@@ -40,13 +39,20 @@ impl Hold {
     /// The client is shut down.
     pub(in super::super) fn closes(&mut self, keeps_holds: bool, cx: &mut Context<'_>) -> Fate {
         match self.life {
-            Life::Held if keeps_holds => Fate::Stays,
+            Life::Held if keeps_holds => {
+                cx.asks_again();
+                Fate::Stays
+            }
             Life::Held => {
                 self.loses(Loss::ShutDown, cx);
                 self.departs(Loss::ShutDown, false, cx)
             }
-            Life::Granting(..) => self.is_unwanted(Refusal::ShutDown),
+            Life::Granting(_) => self.is_unwanted(Refusal::ShutDown),
             Life::Kept(..) => self.is_over(cx),
+            Life::PassingOn(..) => {
+                cx.asks_again();
+                Fate::Stays
+            }
             Life::Lost | Life::GivingBack(_) | Life::Releasing(_) => Fate::Stays,
         }
     }
@@ -58,10 +64,13 @@ impl Hold {
     }
 
     pub(in super::super) fn is_granting(&self) -> bool {
-        matches!(self.life, Life::Granting(..))
+        matches!(self.life, Life::Granting(_))
     }
 
+    /// The callers behind it ask again: its place is lost for them too.
     pub(super) fn loses(&mut self, why: Loss, cx: &mut Context<'_>) {
+        self.parts(cx);
+        cx.asks_again();
         self.renewal = None;
         self.life = Life::Lost;
         self.loss = Some(why.clone());
@@ -105,6 +114,8 @@ impl Hold {
         reply: Option<ReplyId>,
         cx: &mut Context<'_>,
     ) -> Fate {
+        self.parts(cx);
+        cx.asks_again();
         self.renewal = None;
         self.life = Life::Releasing(Release {
             sending: None,
@@ -118,7 +129,7 @@ impl Hold {
     pub(super) fn sends_release(&mut self, cx: &mut Context<'_>) {
         let date = cx.clocks.stamps().server;
         let write = LockWrite::release(cx.lock.permits, self.attempt.nonce, self.held, date);
-        let request = cx.send(self.of(), What::shown(write));
+        let request = cx.send(self.of(cx), What::shown(write));
         if let Life::Releasing(release) = &mut self.life {
             match &mut release.sending {
                 Some(sending) => sending.sent(request, cx.clocks.now),
@@ -228,12 +239,7 @@ impl Hold {
     /// A late copy of its first request may bring it a ticket that is newer than this.
     fn is_over_upto(&mut self, newest: Ticket, cx: &mut Context<'_>) -> Fate {
         cx.doubts(&self.attempt, newest);
-        for put in self.puts.drain(..) {
-            let why = Kind::Unknown(cause("the hold ended before this was answered"));
-            let verb = "write data";
-            cx.shared
-                .is_done(put.reply, Err(Failed { verb, kind: why }));
-        }
+        self.forgets_puts(cx);
         cx.shared.is_held_no_more(self.id);
         Fate::Over
     }

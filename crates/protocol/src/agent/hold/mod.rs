@@ -3,6 +3,7 @@
 mod due;
 mod end;
 mod order;
+mod passing;
 mod renewal;
 
 use std::collections::VecDeque;
@@ -12,10 +13,11 @@ use std::time::Duration;
 use self::end::Release;
 use self::order::Put;
 use self::renewal::Renewal;
+use super::again::Sending;
 use super::context::{Attempt, Context};
 use super::fate::{Exit, Fate, Taken};
 use super::terms::{Bounds, Wait};
-use super::{CallId, HoldId, HoldView, Loss, Of, Output, Refusal, ReplyId};
+use super::{HoldId, HoldView, Loss, Of, Output, Refusal, ReplyId};
 use crate::item::{ItemHold, ItemPosition, LockItem};
 use crate::lease::{self, RenewalHistory};
 use crate::moment::Moment;
@@ -25,7 +27,7 @@ use crate::ticket::Ticket;
 pub(super) struct Hold {
     id: HoldId,
     attempt: Attempt,
-    /// The fencing token: the first ticket of its place.
+    /// The fencing token: of the tickets of its place, the one whose turn it is.
     ticket: Ticket,
     held: ItemHold,
     item: Arc<LockItem>,
@@ -48,6 +50,8 @@ pub(super) struct Hold {
     offer: Offer,
     writes: u64,
     puts: VecDeque<Put>,
+    /// A write of data got no answer, and may be applied yet.
+    acts_late: bool,
     /// When its caller was told of it.
     granted: Moment,
     life: Life,
@@ -66,12 +70,14 @@ enum Offer {
 
 enum Life {
     /// It is renewed before its caller is told of it.
-    Granting(CallId, Moment),
+    Granting(Moment),
     Held,
     /// Its caller may still use its guard.
     Lost,
     /// It is renewed once more, for the rest of its shortest time.
     GivingBack(Option<ReplyId>),
+    /// Its turn is over, and the next caller of its place has it as soon as nothing of it can act any more.
+    PassingOn(Option<ReplyId>, Option<Sending>),
     /// It stays in the table until then, and is released by that deadline.
     Kept(Moment, Moment),
     Releasing(Release),
@@ -107,7 +113,7 @@ impl Hold {
         let until = counted.min(ends);
         let mut hold = Box::new(Hold {
             id: HoldId(cx.shared.next_id()),
-            ticket: entry.ticket,
+            ticket: entry.first(),
             held: ItemHold::of(&item, at, entry),
             beats: taken.beats,
             beat: entry.beat,
@@ -124,7 +130,8 @@ impl Hold {
             offer: Offer::Taken,
             writes: 0,
             puts: VecDeque::new(),
-            life: Life::Granting(taken.call, until),
+            acts_late: false,
+            life: Life::Granting(until),
             granted: cx.now(),
             loss: None,
             attempt: taken.attempt,
@@ -135,13 +142,20 @@ impl Hold {
                 return Err(hold.is_unwanted(Refusal::Late { was_answered: true }));
             }
             true => hold.renews(cx),
-            false => hold.is_granted(taken.call, cx),
+            false => return hold.is_granted(cx).map(|()| hold),
         }
         Ok(hold)
     }
 
-    fn is_granted(&mut self, call: CallId, cx: &mut Context<'_>) {
+    /// It is the first caller's whose time is not over, unless that of all is.
+    fn is_granted(&mut self, cx: &mut Context<'_>) -> Result<(), Fate> {
         let now = cx.now();
+        if cx.callers.until() > now {
+            self.parts(cx);
+        }
+        let Some(call) = cx.callers.next() else {
+            return Err(self.is_unwanted(Refusal::NotGranted(None)));
+        };
         (self.life, self.granted) = (Life::Held, now);
         cx.shared.is_answered(call);
         self.offer = Offer::Open(now + cx.terms.request_timeout, 1);
@@ -152,11 +166,25 @@ impl Hold {
             hold: self.id,
             seen: self.view(),
         });
+        Ok(())
     }
 
-    fn of(&self) -> Of {
+    /// Refuses the callers behind it whose time is over.
+    fn parts(&self, cx: &mut Context<'_>) {
+        let late = cx.callers.late(cx.clocks.now);
+        cx.refuse(late, || Refusal::NotGranted(Some(Arc::clone(&self.item))));
+    }
+
+    /// Takes in an item that shows it. Answers may overtake each other: none brings back data that were written over.
+    fn sees(&mut self, item: &Arc<LockItem>) {
+        if item.written >= self.item.written {
+            self.item = Arc::clone(item);
+        }
+    }
+
+    fn of(&self, cx: &Context<'_>) -> Of {
         match self.life {
-            Life::Granting(call, _) => Of::Call(call),
+            Life::Granting(_) => cx.callers.of(),
             _ => Of::Hold(self.id),
         }
     }

@@ -54,9 +54,8 @@ impl Hold {
                 .filter(|_| matches!(self.life, Life::Lost));
             return loss.map_or(Fate::Stays, |loss| self.departs(loss, is_unused, cx));
         }
-        let deadline = self.lease_ends();
         if is_unused || self.owed(cx.now()).is_zero() {
-            return self.releases(deadline, reply, cx);
+            return self.passes_on(reply, cx);
         }
         self.renewal = None;
         self.life = Life::GivingBack(reply);
@@ -101,13 +100,19 @@ impl Hold {
     pub(super) fn puts_next(&mut self, cx: &mut Context<'_>) {
         let (place, of, until) = (
             (self.attempt.nonce, self.held.footing),
-            self.of(),
+            self.of(cx),
             self.ends(),
         );
+        let turns = self.turns();
         let Some(put) = self.puts.front_mut() else {
             return;
         };
-        let write = LockWrite::data(cx.lock.permits, place, (put.written, 1), put.bytes.clone());
+        let write = LockWrite::data(
+            cx.lock.permits,
+            place,
+            (put.written, turns),
+            put.bytes.clone(),
+        );
         let request = cx.send(of, What::shown(write));
         match &mut put.sending {
             Some(sending) => sending.sent(request, cx.clocks.now),
@@ -133,6 +138,7 @@ impl Hold {
                     return Fate::Stays;
                 }
                 Some(failure) => {
+                    self.acts_late |= sending.is_in_doubt;
                     cx.shared.is_done(put.reply, Err(failure));
                     self.puts_next(cx);
                     return Fate::Stays;
@@ -145,6 +151,9 @@ impl Hold {
             Some(ItemHold::of(item, at, entry))
         };
         let still = item.as_ref().and_then(own);
+        if let Some(item) = item.as_ref().filter(|_| still.is_some()) {
+            self.sees(item);
+        }
         let is_written = |item: &Arc<LockItem>| item.written >= Some(put.written);
         let what = match still {
             Some(_) if item.as_ref().is_some_and(is_written) => Done::Put,
@@ -171,6 +180,7 @@ impl Hold {
         }
         match &self.life {
             Life::Releasing(release) if is(release.sending) => self.is_released(reply, cx),
+            Life::PassingOn(_, sending) if is(*sending) => self.is_passed_on(reply, cx),
             _ => Fate::Stays,
         }
     }

@@ -65,7 +65,7 @@ impl Hold {
             Life::GivingBack(_) => write.given_back(footing.at),
             _ => write,
         };
-        let request = cx.send(self.of(), What::shown(write.keeping(keeps)));
+        let request = cx.send(self.of(cx), What::shown(write.keeping(keeps)));
         let sending = match self.renewal.take() {
             Some(mut renewal) => {
                 renewal.sending.sent(request, cx.now());
@@ -85,7 +85,7 @@ impl Hold {
 
     fn policy_to_renew(&self, cx: &Context<'_>) -> Policy {
         match self.life {
-            Life::Granting(_, until) => Policy::of_renewals(until, cx.terms),
+            Life::Granting(until) => Policy::of_renewals(until, cx.terms),
             Life::GivingBack(_) => Policy {
                 through_refusals: true,
                 ..Policy::of_renewals(self.lease_ends(), cx.terms)
@@ -99,7 +99,7 @@ impl Hold {
         let terms = cx.terms;
         match (&self.life, self.limit()) {
             (Life::GivingBack(_), _) => self.owed(cx.now()),
-            (Life::Granting(..), _) => terms.in_table(self.bounds.lease(terms)),
+            (Life::Granting(_), _) => terms.in_table(self.bounds.lease(terms)),
             (_, Some(limit)) => terms.in_table(ending_after(limit.since(cx.now()), terms)),
             (_, None) => terms.in_table(terms.lease),
         }
@@ -200,20 +200,21 @@ impl Hold {
             self.relies_on = entry.lease.min(cx.terms.in_table(cx.terms.lease));
         }
         self.trouble = None;
-        self.item = item;
+        self.sees(&item);
         match self.life {
             // The answer came too late for its lease.
-            Life::Granting(..) if self.ends() <= cx.now() => {
+            Life::Granting(_) if self.ends() <= cx.now() => {
                 let why = Refusal::NotGranted(Some(Arc::clone(&self.item)));
                 return match self.is_unwanted(why) {
                     Fate::Leaves(_, leaving) if self.waits => Fate::Again(Some(leaving)),
                     fate => fate,
                 };
             }
-            Life::Granting(call, _) => self.is_granted(call, cx),
+            Life::Granting(_) => return self.is_granted(cx).err().unwrap_or(Fate::Stays),
+            Life::PassingOn(reply, None) => return self.passes_on(reply, cx),
             Life::Held => self.shows(cx),
             Life::GivingBack(reply) => self.is_kept_on(renewal.stamped.sent, reply, cx),
-            Life::Lost | Life::Kept(..) | Life::Releasing(_) => {}
+            Life::Lost | Life::PassingOn(..) | Life::Kept(..) | Life::Releasing(_) => {}
         }
         Fate::Stays
     }
@@ -221,7 +222,7 @@ impl Hold {
     /// A renewal was refused, or failed for good.
     fn cannot_renew(&mut self, failure: Failed, cx: &mut Context<'_>) -> Fate {
         match self.life {
-            Life::Granting(..) => {
+            Life::Granting(_) => {
                 let leaving = Exit::unseen(self.attempt.clone());
                 // A policy that denies it may be new: how long a call puts up with that is counted at the door.
                 match self.waits && (failure.is_transient() || failure.is_denied()) {
@@ -230,6 +231,7 @@ impl Hold {
                 }
             }
             Life::GivingBack(reply) => self.ends_with(reply, Err(failure), cx),
+            Life::PassingOn(reply, None) => self.releases(self.lease_ends(), reply, cx),
             _ => {
                 self.not_before = cx.now() + cx.terms.heartbeat / 4;
                 self.stays_in_trouble(cx)
@@ -240,14 +242,16 @@ impl Hold {
     /// The item shows the hold no more.
     fn is_gone(&mut self, item: Option<Arc<LockItem>>, cx: &mut Context<'_>) -> Fate {
         match self.life {
-            Life::Granting(..) => {
+            Life::Granting(_) => {
                 cx.doubts(&self.attempt, Ticket::default());
                 match self.waits {
                     true => Fate::Again(None),
                     false => Fate::Refused(Refusal::NotGranted(item)),
                 }
             }
-            Life::GivingBack(reply) => self.ends_with(reply, Ok(Done::NotOurs(item)), cx),
+            Life::GivingBack(reply) | Life::PassingOn(reply, _) => {
+                self.ends_with(reply, Ok(Done::NotOurs(item)), cx)
+            }
             Life::Held => {
                 self.loses(evicted(item, self.ticket), cx);
                 Fate::Stays

@@ -1,0 +1,69 @@
+//! The way into the queue of a lock. The places of plain callers take it one after the other, and the callers that come meanwhile gather: they
+//! draw their tickets together, and take their turns at one place.
+
+use std::sync::Arc;
+
+use super::callers::Callers;
+use super::shared::Key;
+use super::{Bounds, CallId, Claim};
+use crate::entry::Attributes;
+use crate::item::LockItem;
+use crate::moment::Moment;
+
+#[derive(Default)]
+pub(super) struct Gathering {
+    /// The place that is on its way.
+    pub(super) first: Option<Key>,
+    /// The callers that wait until the way is free.
+    behind: Callers,
+    /// The item as the place on its way saw it.
+    pub(super) seen: Option<Arc<LockItem>>,
+}
+
+impl Gathering {
+    /// Adds a caller, if it has to wait until the way is free.
+    pub(super) fn adds(&mut self, call: CallId, claim: &Claim) -> bool {
+        let waits = self.first.is_some() && gathers(claim);
+        if waits {
+            self.behind.add(call, claim);
+        }
+        waits
+    }
+
+    /// The callers that have gathered: the way is free.
+    pub(super) fn goes_in(&mut self) -> Option<Callers> {
+        (self.first, self.seen) = (None, None);
+        let callers = std::mem::take(&mut self.behind);
+        (!callers.is_empty()).then_some(callers)
+    }
+
+    pub(super) fn leaves(&mut self, call: CallId) {
+        self.behind.leaves(call);
+    }
+
+    pub(super) fn late(&mut self, now: Moment) -> Vec<CallId> {
+        self.behind.late(now)
+    }
+
+    pub(super) fn all(&mut self) -> Vec<CallId> {
+        self.behind.all()
+    }
+
+    /// When the time of a caller is over.
+    pub(super) fn due(&self) -> Option<Moment> {
+        self.behind.next_until()
+    }
+
+    /// Takes in what the place on its way has seen, for those who hear of nothing else.
+    pub(super) fn sees(&mut self, item: &Arc<LockItem>) {
+        if !self.behind.is_empty() {
+            self.seen = Some(Arc::clone(item));
+        }
+    }
+}
+
+/// Whether a caller may take its turn at a place with others: it waits, and its entry says nothing of its own.
+pub(super) fn gathers(claim: &Claim) -> bool {
+    let is_plain = claim.bounds == Bounds::default() && claim.attributes == Attributes::default();
+    claim.waits() && is_plain
+}
