@@ -87,7 +87,7 @@ impl World {
         (asker.lock, asker.call, asker.asked) = (number, self.calls, self.at);
         (asker.min, asker.max) = (bounds.min.map(nanos), bounds.max.map(nanos));
         (asker.begins_later, asker.requests) = (bounds.begin_later, 0);
-        (asker.waits, asker.is_plain) = (!is_refused, is_plain);
+        (asker.waits, asker.is_plain, asker.limit) = (!is_refused, is_plain, limit);
         (asker.plain, asker.meets, asker.meets_dead) = (plain, meets, meets_dead);
         let lasts = nanos(it.terms.no_wait_lasts());
         asker.until = match wait {

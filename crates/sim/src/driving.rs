@@ -12,6 +12,7 @@ use fairlock_protocol::item::LockItem;
 use crate::agenda::{Event, MS, SECOND};
 use crate::callers::data_of;
 use crate::host::{Caller, Doing, Held};
+use crate::misbehaviour::Misbehaviour;
 use crate::plan::nanos;
 use crate::seen::{Data, Grant, How, Outcome, Seen, Why};
 use crate::world::World;
@@ -37,15 +38,32 @@ impl World {
         self.turns_taken += 1;
         self.counts_lateness(host);
         let now = (self.at, self.front_ends.boot());
+        let input = match self.misbehaviour {
+            Some(wrong) => input.and_then(|input| wrong.hears(input)),
+            None => input,
+        };
         self.hosts[host].handle(now, input);
         while let Some(output) = self.hosts[host].client.poll_output() {
             self.tell_output(host, &output);
-            self.takes_output(host, output);
+            for output in self.outputs(output) {
+                self.takes_output(host, output);
+            }
         }
         while let Some((id, request)) = self.hosts[host].client.poll_request() {
-            self.send(host, id, request);
+            let times = self.misbehaviour.map_or(1, |wrong| wrong.sends(&request));
+            for _ in 0..times {
+                self.send(host, id, request.clone());
+            }
         }
         self.arm(host);
+    }
+
+    /// What callers are told of what the client tells.
+    fn outputs(&mut self, output: Output) -> Vec<Output> {
+        match self.misbehaviour {
+            Some(wrong) => wrong.tells(output, &mut self.tokens),
+            None => vec![output],
+        }
     }
 
     /// What was due before, the client does only now.
@@ -75,7 +93,8 @@ impl World {
             false => self.rng.u64(1_000..MS),
         };
         let it = &mut self.hosts[host];
-        let at = it.clock.when(due).max(self.at) + lag;
+        let lags = self.misbehaviour.map_or(0, |wrong| nanos(wrong.lags()));
+        let at = it.clock.when(due).max(self.at) + lag + lags;
         if lag > MS {
             it.is_troubled_until(at);
         }
@@ -85,7 +104,7 @@ impl World {
 
     fn takes_output(&mut self, host: usize, output: Output) {
         match output {
-            Output::Granted { call, hold, seen } => match self.hosts[host].caller_of(call.0) {
+            Output::Granted { call, hold, seen } => match self.caller_to_tell(host, call.0) {
                 Some(caller) => self.granted(host, caller, hold, &seen),
                 None => self.granted_to_nobody(host, call.0, hold),
             },
@@ -95,6 +114,18 @@ impl World {
             Output::Lost { hold, why } => self.lost(host, hold, &why),
             Output::Done { reply, done } => self.done(host, reply, done),
             Output::Undone { .. } | Output::Shown { .. } => {}
+        }
+    }
+
+    fn caller_to_tell(&self, host: usize, call: u64) -> Option<usize> {
+        let it = &self.hosts[host];
+        let caller = it.caller_of(call)?;
+        let asks = |other: &Caller| {
+            matches!(other.doing, Doing::Asking { .. }) && other.lock == it.callers[caller].lock
+        };
+        match self.misbehaviour {
+            Some(Misbehaviour::GrantsToTheLastCaller) => it.callers.iter().rposition(asks),
+            _ => Some(caller),
         }
     }
 
@@ -198,6 +229,7 @@ impl World {
         self.see(Seen::Answered { call, lock, late });
         match &why {
             Refusal::NotGranted(Some(item)) if was_calm => {
+                self.is_refused_early(host, caller, item);
                 self.was_kept_out(host, caller, item);
                 self.counts_refusal(host, caller, item);
             }
@@ -217,6 +249,20 @@ impl World {
             _ => {}
         }
         self.rests_longer(host, caller);
+    }
+
+    /// A call that waits is refused when its time is over, or where more come before it than it accepts.
+    fn is_refused_early(&mut self, host: usize, caller: usize, item: &LockItem) {
+        let it = &self.hosts[host].callers[caller];
+        let open = item.last.get().saturating_sub(item.watermark.get());
+        let before = item.turns_before(usize::MAX).saturating_add(open);
+        // Those of its own place come before it too.
+        let others = self.hosts[host].callers.len() as u64 - 1;
+        let accepts = it.limit.is_none_or(|most| before + others <= most);
+        if it.waits && self.at + MS < it.until && accepts {
+            let lock = Some(it.lock);
+            self.fail("calls", lock, "refused before its time is over".to_owned());
+        }
     }
 
     /// A waiting call puts up for 20 s with a policy that denies its requests.

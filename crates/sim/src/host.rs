@@ -213,6 +213,8 @@ pub(crate) struct Caller {
     /// Whether it waits for its turn.
     pub(crate) waits: bool,
     pub(crate) until: At,
+    /// The most turns that it accepts before its own.
+    pub(crate) limit: Option<u64>,
     /// It waits, and asks for nothing besides.
     pub(crate) is_plain: bool,
     /// The ticket of the holder that it meets, if that is all that is in its way.

@@ -12,6 +12,7 @@ mod driving;
 mod faults;
 mod host;
 mod kept_out;
+mod misbehaviour;
 mod mistakes;
 mod network;
 mod operator;
@@ -57,6 +58,9 @@ pub(crate) struct Args {
     /// Plants mistakes, and says which of them are noticed.
     #[arg(long)]
     mistakes: bool,
+    /// Only mistakes whose names have this in them.
+    #[arg(long, default_value = "", requires = "mistakes")]
+    only: String,
     /// Plays short histories again and again, with each fault at each request.
     #[arg(long)]
     every: bool,

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use crate::Args;
 use crate::faults::{FAULTS, Planted};
+use crate::misbehaviour::{MISBEHAVIOURS, Misbehaviour};
 use crate::mistakes::Mistake;
 use crate::oracles::Violation;
 use crate::world::{self, Options, Outcome};
@@ -202,9 +203,11 @@ pub(crate) fn mistakes(args: &Args) -> ExitCode {
         }
     });
     let mistakes = mistakes.into_inner().unwrap_or_default();
-    let (allowed, mistakes): (Vec<_>, Vec<_>) = mistakes
-        .into_iter()
-        .partition(|mistake: &Mistake| mistake.excuse().is_some());
+    let writes = mistakes.into_iter().map(Wrong::Write);
+    let (allowed, mistakes): (Vec<_>, Vec<_>) = writes
+        .chain(MISBEHAVIOURS.map(Wrong::Behaviour))
+        .filter(|wrong| wrong.name().contains(&args.only))
+        .partition(|wrong| wrong.excuse().is_some());
     let noticed = Mutex::new(vec![None; mistakes.len()]);
     each(args, mistakes.len() as u64, |index| {
         let index = usize::try_from(index).unwrap_or_default();
@@ -220,12 +223,47 @@ pub(crate) fn mistakes(args: &Args) -> ExitCode {
     ExitCode::from(u8::from(found.iter().any(|(_, seeds)| seeds.is_none())))
 }
 
+/// What is planted.
+#[derive(Clone)]
+enum Wrong {
+    Write(Mistake),
+    Behaviour(Misbehaviour),
+}
+
+impl Wrong {
+    fn name(&self) -> String {
+        match self {
+            Wrong::Write(mistake) => mistake.name(),
+            Wrong::Behaviour(wrong) => format!("{wrong:?}"),
+        }
+    }
+
+    /// Why nothing here can notice it, if that is so.
+    fn excuse(&self) -> Option<&'static str> {
+        match self {
+            Wrong::Write(mistake) => mistake.excuse(),
+            Wrong::Behaviour(_) => None,
+        }
+    }
+
+    fn planted(&self) -> Options {
+        let planted = Options::default();
+        match self.clone() {
+            Wrong::Write(mistake) => Options {
+                mistake: Some(mistake),
+                ..planted
+            },
+            Wrong::Behaviour(wrong) => Options {
+                misbehaviour: Some(wrong),
+                ..planted
+            },
+        }
+    }
+}
+
 /// After how many seeds a mistake is noticed, if it is.
-fn seeds_to_notice(args: &Args, mistake: &Mistake) -> Option<u64> {
-    let options = Options {
-        mistake: Some(mistake.clone()),
-        ..Options::default()
-    };
+fn seeds_to_notice(args: &Args, wrong: &Wrong) -> Option<u64> {
+    let options = wrong.planted();
     let is_violated =
         |seed, options: &Options| run(seed, options).map_or(true, |it| it.violation.is_some());
     // What is violated without the mistake shows nothing.
@@ -236,15 +274,15 @@ fn seeds_to_notice(args: &Args, mistake: &Mistake) -> Option<u64> {
     (0..args.seeds).find(is_noticed).map(|seeds| seeds + 1)
 }
 
-fn print_mistakes(found: &[(&Mistake, Option<u64>)], allowed: &[Mistake]) {
-    let quoted = |it: &Mistake| format!("\"{}\"", it.name());
+fn print_mistakes(found: &[(&Wrong, Option<u64>)], allowed: &[Wrong]) {
+    let quoted = |it: &Wrong| format!("\"{}\"", it.name());
     let missed = found.iter().filter(|(_, seeds)| seeds.is_none());
     let missed: Vec<_> = missed.map(|(it, _)| quoted(it)).collect();
     let noticed = found.iter().filter_map(|(it, seeds)| Some((it, (*seeds)?)));
     let noticed: Vec<_> = noticed
         .map(|(it, seeds)| format!("{}:{seeds}", quoted(it)))
         .collect();
-    let excuse = |it: &Mistake| format!("{}:\"{}\"", quoted(it), it.excuse().unwrap_or_default());
+    let excuse = |it: &Wrong| format!("{}:\"{}\"", quoted(it), it.excuse().unwrap_or_default());
     let allowed: Vec<_> = allowed.iter().map(excuse).collect();
     println!(
         "{{\"planted\":{},\"noticed\":{},\"missed\":[{}],\"allowed\":{{{}}},\"seeds\":{{{}}}}}",

@@ -13,6 +13,7 @@ use crate::agenda::{Agenda, At, Event, HOUR, Process, SECOND};
 use crate::clocks::FrontEnds;
 use crate::faults::Planted;
 use crate::host::{Doing, Host, Mood};
+use crate::misbehaviour::{Misbehaviour, Tokens};
 use crate::mistakes::{Mistake, Mistakes};
 use crate::oracles::{Oracles, Violation};
 use crate::plan::{HostPlan, Plan, nanos};
@@ -28,6 +29,8 @@ pub(crate) struct Options {
     pub(crate) tells: bool,
     /// The mistake that is planted.
     pub(crate) mistake: Option<Mistake>,
+    /// What every client does wrong.
+    pub(crate) misbehaviour: Option<Misbehaviour>,
     /// It is noted which mistakes could be planted.
     pub(crate) collects: bool,
     /// It is short, and nothing goes wrong by itself.
@@ -75,6 +78,8 @@ pub(crate) struct World {
     /// Nothing goes wrong any more, and nobody asks.
     pub(crate) is_calm: bool,
     pub(crate) fault: Option<Planted>,
+    pub(crate) misbehaviour: Option<Misbehaviour>,
+    pub(crate) tokens: Tokens,
     /// The next request is doubled, and its copy comes so much later.
     pub(crate) doubles: Option<At>,
     /// Nobody asks until then.
@@ -141,6 +146,8 @@ impl World {
             holds: 0,
             is_calm: false,
             fault: options.fault,
+            misbehaviour: options.misbehaviour,
+            tokens: Tokens::default(),
             doubles: None,
             quiet_until: 0,
             last_lock: 0,
