@@ -7,6 +7,7 @@ use crate::attempt::Attempt;
 use crate::name::LockName;
 use crate::requests::{Requests, RetryPolicy};
 use crate::store::{Store, Timed, Write, all_of, refused};
+use fairlock_protocol::bytes::Bytes;
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{At, Footing, ItemHold, LockItem, Written};
@@ -247,7 +248,7 @@ impl HoldWriter<'_> {
     ) -> Result<Result<LockItem, Option<LockItem>>, Failure> {
         let place = (attempt.nonce, footing);
         let turn = (write, turns_left);
-        let write = LockWrite::data(all_of(self.name), place, turn, bytes.map(Arc::from));
+        let write = LockWrite::data(all_of(self.name), place, turn, bytes.map(Bytes::from));
         let put = || self.requests.store.write(self.name, &write);
         let answer = self.requests.retry(self.policy, put).await?;
         let item = answer.value.shown();

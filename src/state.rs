@@ -87,7 +87,7 @@ pub struct LockData {
 impl LockData {
     pub(crate) fn of(item: &LockItem) -> Option<Self> {
         Some(LockData {
-            bytes: Arc::clone(item.data.as_ref()?),
+            bytes: item.data.as_ref()?.share(),
             ticket: item.written?.ticket,
         })
     }

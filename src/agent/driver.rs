@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 
 use super::carry::{carry, ended};
 use super::mail::{Caller, Giver, Message, Offered, Outbox, unused};
+use super::record::Record;
 use super::view::View;
 use crate::requests::Requests;
 use crate::runtime::background::spawn_here;
@@ -21,6 +22,7 @@ use crate::runtime::random_source::RandomSource;
 
 pub(super) struct Driver {
     client: Client,
+    record: Record,
     requests: Requests,
     /// Where answers are put.
     mailbox: Outbox,
@@ -40,6 +42,7 @@ impl Driver {
         (mailbox, inbox): (Outbox, mpsc::UnboundedReceiver<Message>),
     ) -> Self {
         Driver {
+            record: Record::begins(&terms),
             client: Client::new(terms),
             requests,
             mailbox,
@@ -68,7 +71,7 @@ impl Driver {
                 biased;
                 Some(message) = self.inbox.recv() => self.takes_in(message),
                 () = is_due => {
-                    self.turn(self.requests.store.clocks(), Client::handle_timeout);
+                    self.turn(self.requests.store.clocks(), None);
                 }
             }
             self.tells();
@@ -111,8 +114,8 @@ impl Driver {
     /// What is due by now happens first, so that no panic in it takes the input along.
     fn handles(&mut self, input: Input) {
         let clocks = self.requests.store.clocks();
-        self.turn(clocks, Client::handle_timeout);
-        self.turn(clocks, |client, turn| client.handle(input, turn));
+        self.turn(clocks, None);
+        self.turn(clocks, Some(input));
     }
 
     fn replies_to(&mut self, to: Giver) -> ReplyId {
@@ -123,10 +126,10 @@ impl Driver {
     }
 
     /// A panic ends the agent whose turn it was, and no other.
-    fn turn(&mut self, clocks: Clocks, act: impl FnOnce(&mut Client, Turn<'_>)) {
+    fn turn(&mut self, clocks: Clocks, input: Option<Input>) {
         let random = &mut Chance(&self.requests.store.config().random_source);
-        let client = &mut self.client;
-        let turn = AssertUnwindSafe(|| act(client, Turn { clocks, random }));
+        let (client, record) = (&mut self.client, &mut self.record);
+        let turn = AssertUnwindSafe(|| record.turn(client, input, Turn { clocks, random }));
         if catch_unwind(turn).is_err() {
             self.client.buries();
         }
@@ -135,6 +138,7 @@ impl Driver {
     /// Tells callers what the turn has told.
     fn tells(&mut self) {
         while let Some(output) = self.client.poll_output() {
+            self.record.told(&output);
             match output {
                 Output::Granted { call, hold, seen } => self.grants(call, hold, seen),
                 Output::Refused { call, why } => {
@@ -195,7 +199,9 @@ impl Driver {
 
     /// Each request is a task of its own, so that none waits for another.
     fn sends(&mut self) {
-        while let Some((id, request)) = self.client.poll_request() {
+        while let Some(asked) = self.client.poll_request() {
+            self.record.asked(&asked);
+            let (id, request) = asked;
             let Request {
                 lock,
                 what,

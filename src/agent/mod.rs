@@ -8,6 +8,7 @@ mod carry;
 mod driver;
 mod handle;
 mod mail;
+mod record;
 mod view;
 
 pub use handle::{Driven, Held};

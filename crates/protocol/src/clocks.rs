@@ -17,6 +17,7 @@ const DATE_GRAIN: Duration = Duration::from_secs(1);
 
 /// The times of a turn. `now` is read before the wall clock: a lease counts from before its stamp is taken.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct Clocks {
     /// By the client's own clock.
     pub now: Moment,

@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::bytes::Bytes;
 use crate::entry::{Attributes, Entry, Nonce, ServerTime, Unknown};
 use crate::item::{LockItem, Notice, RowState, TicketRow, Written, signed, sum};
 use crate::moment::HostTime;
@@ -372,13 +373,13 @@ fn read_stamps(map: &Map, [server, host]: [&'static str; 2]) -> Result<Stamps, I
 }
 
 /// Returns `None` if no data was written, or if it was removed again.
-fn read_data(item: &Map) -> Result<Option<Arc<[u8]>>, ItemProblem> {
+fn read_data(item: &Map) -> Result<Option<Bytes>, ItemProblem> {
     let not_bytes = ItemProblem::WrongType {
         attribute: "data",
         expected: "bytes",
     };
     let data = item.get("data");
-    data.map(|data| data.as_b().map(Arc::from).ok_or(not_bytes))
+    data.map(|data| data.as_b().map(Bytes::from).ok_or(not_bytes))
         .transpose()
 }
 

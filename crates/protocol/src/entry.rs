@@ -42,6 +42,7 @@ impl fmt::Debug for Nonce {
 
 /// What a caller says of itself to clients that inspect the lock; no decision depends on it. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct Attributes(Option<Arc<BTreeMap<String, String>>>);
 
 impl Attributes {
@@ -86,6 +87,7 @@ impl Attributes {
 
 /// What another version says in an entry, and this version does not know: it stays where the entry goes. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct Unknown(Option<Arc<Map>>);
 
 impl Unknown {
@@ -102,6 +104,7 @@ impl Unknown {
 
 /// A place in the table: the holder's, a successor's, or that of a ticket row.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct Entry {
     /// The attempt that it is of.
     pub nonce: Nonce,

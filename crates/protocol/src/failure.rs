@@ -48,6 +48,7 @@ pub enum Kind {
 
 /// What a request lacked that was not applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub enum Lack {
     /// There was no connection, so nothing was sent on it.
     Connection,
@@ -63,6 +64,7 @@ pub enum Lack {
 
 /// What refuses a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub enum By {
     /// A policy denies it to this client. A policy may be mended while a caller waits.
     Policy,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::bytes::Bytes;
 use crate::entry::{Entry, Nonce, ServerTime};
 use crate::stamps::Stamps;
 use crate::step::Has;
@@ -10,6 +11,7 @@ use crate::ticket::{Sequence, Ticket};
 
 /// The item that says which entry holds the lock and which is next.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct LockItem {
     /// How many permits there are at one time, as all users of the lock say it.
     pub permits: u64,
@@ -30,7 +32,7 @@ pub struct LockItem {
     /// In ticket order. The first of them holds the lock as soon as the sharers leave what it takes: no write says so.
     pub slots: Vec<Entry>,
     /// The bytes that a holder left for later holders.
-    pub data: Option<Arc<[u8]>>,
+    pub data: Option<Bytes>,
     /// The write that left the data so.
     pub written: Option<Written>,
     /// When the newest ticket was drawn, by two clocks.
@@ -51,6 +53,7 @@ pub struct LockItem {
 
 /// What somebody says to the holders of some tickets, by name and with a reason. For people: no decision depends on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct Notice {
     /// The first of the tickets.
     pub from: Ticket,
@@ -290,6 +293,7 @@ fn is_left(room: i64, permits: u64) -> bool {
 
 /// Which write of data by which hold. The order is the one in which such writes may come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct Written {
     /// The hold's ticket.
     pub ticket: Ticket,
@@ -344,6 +348,7 @@ pub enum ItemPosition<'a> {
 
 /// A row in the queue, of a ticket, or of several tickets that were drawn together.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct TicketRow {
     /// The newest of its tickets, by which the row is found.
     pub ticket: Ticket,
@@ -357,6 +362,7 @@ pub struct TicketRow {
 
 /// What a ticket's row says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub enum RowState {
     /// A waiter waits for its turn with them.
     Waiting(Entry),

@@ -6,6 +6,7 @@
 //! This crate is a part of [fairlock](https://docs.rs/fairlock), which depends on its exact version. The crate makes no promise of its own.
 
 pub mod agent;
+pub mod bytes;
 pub mod clearing;
 pub mod clocks;
 pub mod codec;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 /// A point on the timeline of one process; only differences mean anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct Moment(pub Duration);
 
 impl Moment {
@@ -24,8 +25,10 @@ impl Add<Duration> for Moment {
 
 /// DynamoDB's own time since 1970, taken from the `Date` of its answers; no host's clock takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct ServerTime(pub Duration);
 
 /// A time since 1970 by the wall clock of one host. Hosts may show any time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct HostTime(pub Duration);

@@ -23,6 +23,7 @@ const FAST_DIVISOR: u32 = 51;
 
 /// What the wall clock of a participant is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub enum Wall {
     /// It is a clock of its own, and shows this.
     Shows(HostTime),
@@ -41,6 +42,7 @@ impl Wall {
 
 /// What a judge reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct Reading {
     /// The `Date` of the answer that shows the entry, as it was told: carried on it would be too late. If that took several answers, the
     /// earliest. `None` if none has one: then nothing is over.
@@ -77,6 +79,7 @@ impl Reading {
 
 /// A time by both clocks, as it is written on an entry. By a part that is absent nothing is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct Stamps {
     /// By DynamoDB's clock.
     pub server: Option<ServerTime>,
@@ -118,6 +121,7 @@ impl Stamps {
 
 /// The newest `Date` that a client was told, and what the client knows of when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct LastDate {
     /// The `Date`, or what stands in for it where answers have none.
     pub date: ServerTime,

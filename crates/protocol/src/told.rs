@@ -7,6 +7,7 @@ use crate::stamps::{LastDate, Stamps, Wall};
 
 /// The newest `Date` of all answers, or that no answer has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct ToldTime {
     last: Option<LastDate>,
     /// Some answer had a `Date`: from then on nothing stands in for it.

@@ -8,6 +8,7 @@ pub type Map = BTreeMap<String, Value>;
 
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub enum Value {
     /// A number, as its stored digits.
     N(String),

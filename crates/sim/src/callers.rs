@@ -1,9 +1,9 @@
 //! Callers: they rest, ask, take what they are given or not, work under it, and give it back.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use fairlock_protocol::agent::{Bounds, CallId, Claim, HoldId, Input, Order, ReplyId, Wait};
+use fairlock_protocol::bytes::Bytes;
 
 use crate::agenda::{At, Event, MS, Process, SECOND};
 use crate::host::{Doing, lock};
@@ -12,7 +12,7 @@ use crate::seen::{Data, How, Seen};
 use crate::world::World;
 
 /// The data as bytes.
-fn bytes_of((ticket, count): Data) -> Arc<[u8]> {
+fn bytes_of((ticket, count): Data) -> Bytes {
     let bytes = [ticket.to_le_bytes(), count.to_le_bytes()];
     bytes.as_flattened().into()
 }

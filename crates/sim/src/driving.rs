@@ -43,13 +43,13 @@ impl World {
             None => input,
         };
         self.hosts[host].handle(now, input);
-        while let Some(output) = self.hosts[host].client.poll_output() {
+        while let Some(output) = self.hosts[host].poll_output() {
             self.tell_output(host, &output);
             for output in self.outputs(output) {
                 self.takes_output(host, output);
             }
         }
-        while let Some((id, request)) = self.hosts[host].client.poll_request() {
+        while let Some((id, request)) = self.hosts[host].poll_request() {
             let times = self.misbehaviour.map_or(1, |wrong| wrong.sends(&request));
             for _ in 0..times {
                 self.send(host, id, request.clone());

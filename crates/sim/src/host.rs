@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fairlock_protocol::agent::{Client, Clocks, HoldId, Input, Lock, Random, ReplyId, Terms, Turn};
+use fairlock_protocol::agent::record::Recorder;
+use fairlock_protocol::agent::{
+    Client, Clocks, HoldId, Input, Lock, Output, Random, ReplyId, Request, RequestId, Terms, Turn,
+};
 use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::moment::{Moment, ServerTime};
 use fairlock_protocol::told::ToldTime;
@@ -91,6 +94,8 @@ pub(crate) struct Host {
     pub(crate) armed: Option<Moment>,
     pub(crate) arming: u32,
     next: u64,
+    /// The record of its process, if it has one.
+    pub(crate) record: Option<Recorder<Vec<u8>>>,
 }
 
 impl Host {
@@ -121,12 +126,16 @@ impl Host {
             armed: None,
             arming: 0,
             next: 0,
+            record: None,
         }
     }
 
     /// A new process begins, which knows nothing of the one before.
     pub(crate) fn begins_anew(&mut self) {
         self.client = Client::new(Arc::clone(&self.terms));
+        if self.record.is_some() {
+            self.records();
+        }
         self.told = ToldTime::default();
         self.callers.fill(Caller::default());
         self.cancelled.clear();
@@ -166,10 +175,37 @@ impl Host {
             clocks,
             random: &mut self.chance,
         };
-        match input {
-            Some(input) => self.client.handle(input, turn),
-            None => self.client.handle_timeout(turn),
+        match (&mut self.record, input) {
+            (Some(record), input) => record.turn(&mut self.client, input, turn).unwrap_or(()),
+            (None, Some(input)) => self.client.handle(input, turn),
+            (None, None) => self.client.handle_timeout(turn),
         }
+    }
+
+    pub(crate) fn poll_output(&mut self) -> Option<Output> {
+        let output = self.client.poll_output()?;
+        if let Some(record) = &mut self.record {
+            record.told(&output).unwrap_or(());
+        }
+        Some(output)
+    }
+
+    pub(crate) fn poll_request(&mut self) -> Option<(RequestId, Request)> {
+        let request = self.client.poll_request()?;
+        if let Some(record) = &mut self.record {
+            record.asked(&request).unwrap_or(());
+        }
+        Some(request)
+    }
+
+    /// The record of its last process.
+    pub(crate) fn record(self) -> Option<String> {
+        String::from_utf8(self.record?.into_inner()).ok()
+    }
+
+    /// Begins a record of its process.
+    pub(crate) fn records(&mut self) {
+        self.record = Recorder::new(Vec::new(), &self.terms).ok();
     }
 
     /// The caller whose call this is.

@@ -20,6 +20,7 @@ mod oracles;
 mod parcel;
 mod plan;
 mod remains;
+mod replay;
 mod run;
 mod scripted;
 mod seen;
@@ -36,6 +37,7 @@ mod world;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -67,10 +69,28 @@ pub(crate) struct Args {
     /// Plays short histories with this fault alone, such as 12:LostAfter.
     #[arg(long)]
     fault: Option<faults::Planted>,
+    /// Puts a record of each host of each seed into this folder.
+    #[arg(long)]
+    record: Option<PathBuf>,
+    #[command(subcommand)]
+    instead: Option<Instead>,
+}
+
+/// What is done instead of a simulation.
+#[derive(Debug, clap::Subcommand)]
+enum Instead {
+    /// Plays a record of a client, and prints a line of JSON, and where the client does something else than its record says.
+    Replay {
+        /// The record, such as `FAIRLOCK_RECORD` names.
+        file: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if let Some(Instead::Replay { file }) = &args.instead {
+        return replay::replay(file);
+    }
     match (args.mistakes, args.every) {
         (true, _) => run::mistakes(&args),
         (_, true) => run::every(&args),

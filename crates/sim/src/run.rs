@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -85,9 +86,28 @@ fn with(fault: Option<Planted>) -> Options {
 pub(crate) fn seeds(args: &Args) -> ExitCode {
     let (began, tally) = (now(), Tally::default());
     each(args, args.seeds, |seed| {
-        tally.plays(args.first + seed, &with(args.fault), args.lines);
+        let seed = args.first + seed;
+        tally.plays(seed, &with(args.fault), args.lines);
+        if let Some(folder) = &args.record
+            && let Err(why) = records(seed, args.fault, folder)
+        {
+            eprintln!("{}: {why}", folder.display());
+        }
     });
     tally.print(began)
+}
+
+/// Runs a seed once more, and puts the records of its hosts into a folder.
+fn records(seed: u64, fault: Option<Planted>, folder: &Path) -> std::io::Result<()> {
+    let recorded = Options {
+        records: true,
+        ..with(fault)
+    };
+    let records = run(seed, &recorded).map_or_else(|()| Vec::new(), |it| it.records);
+    for (host, record) in records.iter().enumerate() {
+        std::fs::write(folder.join(format!("{seed}-{host}.jsonl")), record)?;
+    }
+    Ok(())
 }
 
 /// Plays short histories, each again with each fault at each request. `seeds` of the line are histories.

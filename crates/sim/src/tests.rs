@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use fairlock_protocol::agent::record::play;
+
 use crate::faults::FAULTS;
 use crate::world::{Options, run};
 
@@ -83,4 +85,29 @@ fn a_mistake_is_noticed() {
     };
     assert!(options.mistake.is_some());
     assert!((0..SEEDS).any(|seed| run(seed, &options).violation.is_some()));
+}
+
+#[test]
+fn a_record_played_again_does_the_same_and_one_that_was_changed_does_not() {
+    let options = Options {
+        records: true,
+        ..Options::default()
+    };
+    for seed in 0..10 {
+        let records = run(seed, &options).records;
+        assert!(records.len() > 1);
+        for record in records {
+            let lines: Vec<_> = record.lines().collect();
+            let played = play(lines.iter().copied()).unwrap();
+            assert_eq!(played.difference, None, "{seed}");
+            let is_told = |line: &&str| line.starts_with("{\"Told\"");
+            let Some(at) = lines.iter().position(is_told) else {
+                continue;
+            };
+            let mut changed = lines.clone();
+            changed[at] = "{\"Told\":\"nothing\"}";
+            let difference = play(changed).unwrap().difference.unwrap();
+            assert_eq!(difference.line, at as u64 + 1);
+        }
+    }
 }

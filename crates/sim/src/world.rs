@@ -37,6 +37,8 @@ pub(crate) struct Options {
     pub(crate) is_short: bool,
     /// The fault that is planted.
     pub(crate) fault: Option<Planted>,
+    /// Each host has a record.
+    pub(crate) records: bool,
 }
 
 /// What came of a seed.
@@ -47,6 +49,8 @@ pub(crate) struct Outcome {
     pub(crate) digest: u64,
     pub(crate) story: Option<Story>,
     pub(crate) mistakes: Mistakes,
+    /// The records of the last processes of the hosts.
+    pub(crate) records: Vec<String>,
 }
 
 /// A world at a moment.
@@ -102,6 +106,9 @@ const LAST_TRIES: usize = 8;
 /// Runs a seed.
 pub(crate) fn run(seed: u64, options: &Options) -> Outcome {
     let mut world = World::of(seed, options);
+    if options.records {
+        world.hosts.iter_mut().for_each(Host::records);
+    }
     world.begin_chaos();
     for host in 0..world.hosts.len() {
         world.starts(host);
@@ -114,6 +121,7 @@ pub(crate) fn run(seed: u64, options: &Options) -> Outcome {
         digest: world.digest,
         story: world.story,
         mistakes: world.mistakes.unwrap_or_default(),
+        records: world.hosts.into_iter().filter_map(Host::record).collect(),
     }
 }
 

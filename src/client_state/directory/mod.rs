@@ -232,7 +232,7 @@ mod tests {
     fn item() -> LockItem {
         LockItem {
             permits: 64,
-            data: Some(Arc::from([7; 1024])),
+            data: Some([7; 1024].into()),
             ..LockItem::free(Ticket::new(2), Ticket::new(1))
         }
     }

@@ -50,6 +50,26 @@ fn callers_of_both_clients_take_turns_and_leave_nothing() {
     });
 }
 
+/// Nine gather while the first one is on its way, and take their turns at one place. Without the date, its first request is refused.
+#[test]
+fn callers_of_one_client_pass_the_lock_on_without_a_request() {
+    in_lab(async |lab, [a]| {
+        let turns = join_all((0..10).map(|_| async {
+            let held = holds(&a).await;
+            let (ticket, done) = (held.ticket(), held.release().await);
+            (ticket, matches!(done, Ok(Done::PassedOn)))
+        }));
+        let (tickets, passed): (Vec<_>, Vec<_>) = turns.await.into_iter().unzip();
+        assert!(tickets.is_sorted_by(|a, b| a < b), "{tickets:?}");
+        assert_eq!(passed.iter().filter(|it| **it).count(), 8);
+        let requests = a.network.counts();
+        assert!(
+            lab.is_free("a").await && requests.requests() == 5,
+            "{requests:?}"
+        );
+    });
+}
+
 #[test]
 fn a_call_waits_for_as_long_as_it_says_and_leaves_nothing() {
     in_lab(async |lab, [a, b]| {

@@ -10,13 +10,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fairlock::embedded::{Fault, Faults, When};
-use fairlock::{
-    Candidate, Error, HeldLocks, LeadershipEvent, LockGuard, LossReason, OutageKind, Ticket,
-};
+use fairlock::{Candidate, Error, HeldLocks, LeadershipEvent, LockGuard, LossReason, Ticket};
 use fairlock_testkit::assert_is;
 use fairlock_testkit::child_process::example;
 use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, away, cut_off, in_lab, waits};
-use fairlock_testkit::{real_time, virtual_time};
+use fairlock_testkit::real_time;
 use futures::{FutureExt, poll};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
@@ -311,17 +309,6 @@ fn who_is_stopped_returns_with_the_lock_released_or_the_queue_left() {
 }
 
 #[test]
-fn who_is_stopped_beforehand_sends_nothing() {
-    virtual_time(async {
-        let host = Lab::new().await.host();
-        let candidate = host.lock().candidate();
-        let candidate = candidate.until(async {});
-        assert_eq!(candidate.lead(for_ever).await.unwrap(), None);
-        assert_eq!(host.network.counts().requests(), 0);
-    });
-}
-
-#[test]
 fn pauses_grow_while_outages_end_the_waits_of_candidates_and_differ_between_them() {
     in_lab(async |lab, []| {
         let paused: [Arc<Mutex<Vec<Duration>>>; 2] = Default::default();
@@ -378,31 +365,6 @@ fn a_candidate_keeps_its_place_through_an_outage_of_minutes_and_of_one_closed_co
             assert_eq!(news.heard(), ["b began"]);
         });
     }
-}
-
-#[test]
-fn a_candidate_is_told_when_another_trouble_keeps_it() {
-    in_lab(async |lab, []| {
-        let (host, kinds) = (lab.host(), Arc::new(Mutex::new(Vec::new())));
-        let _guard = acquire(&lab.host()).await;
-        let noted = Arc::clone(&kinds);
-        let candidate = host.lock().candidate();
-        let candidate = candidate.observed(move |told| {
-            noted.lock().unwrap().push(match told {
-                LeadershipEvent::OutageBegan { outage } => Some(outage.kind),
-                _ => None,
-            });
-        });
-        let mut leading = JoinSet::new();
-        leading.spawn(candidate.lead(for_ever));
-        lab.settle().await;
-        for fault in [Some(Fault::Throttle), Some(Fault::Lose(When::Before)), None] {
-            host.script(move |_| fault.clone());
-            lab.wait(30 * SECOND).await;
-        }
-        let (busy, out) = (OutageKind::Throttled, OutageKind::Unreachable);
-        assert_eq!(*kinds.lock().unwrap(), [Some(busy), Some(out), None]);
-    });
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod files;
 
 use std::process::Stdio;
 
+use fairlock_protocol::agent::record::{Played, play};
 use fairlock_testkit::child_process::{Ended, Run};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -78,6 +79,25 @@ fn workers_that_notify_each_other_take_turns_in_order_and_poll_little() {
     let requests = requests.unwrap().split_whitespace().nth(1).unwrap();
     let requests: f64 = requests.parse().unwrap();
     assert!(requests < 15.0, "{}", ended.summary);
+}
+
+#[test]
+fn driven_workers_take_turns_in_order_and_do_the_same_when_their_records_are_played() {
+    let place = tempfile::tempdir().unwrap();
+    let mut command = driver("contend --driven --workers 3 --cycles 3 --hold-ms 1");
+    command.env("FAIRLOCK_RECORD", place.path().join("record"));
+    assert_fair(&Run::start(command).end(), 3, 3);
+    let records = std::fs::read_dir(place.path()).unwrap();
+    let played = records.map(|record| {
+        let record = std::fs::read_to_string(record.unwrap().path()).unwrap();
+        play(record.lines()).unwrap()
+    });
+    let played: Vec<_> = played.collect();
+    let is_whole = |it: &Played| it.requests > 5 && it.difference.is_none();
+    assert!(
+        played.len() == 3 && played.iter().all(is_whole),
+        "{played:?}"
+    );
 }
 
 #[test]

@@ -15,6 +15,8 @@ mod hold;
 mod leaving;
 mod place;
 mod places;
+#[cfg(feature = "record")]
+pub mod record;
 mod request;
 mod shared;
 mod terms;
@@ -28,6 +30,7 @@ pub use terms::{Bounds, Claim, Lock, Terms, Wait};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::bytes::Bytes;
 use crate::entry::Nonce;
 use crate::failure::Failure;
 use crate::item::{ItemHold, LockItem, Notice};
@@ -36,18 +39,22 @@ use crate::ticket::Ticket;
 
 /// A call of a caller, until it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct CallId(pub u64);
 
 /// A hold of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct HoldId(pub u64);
 
 /// An order whose giver waits for what becomes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct ReplyId(pub u64);
 
 /// What a client is told.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub enum Input {
     /// A caller asks for a lock. Answered by [`Output::Granted`] or [`Output::Refused`], once.
     Call {
@@ -96,6 +103,7 @@ pub enum Input {
 
 /// What a holder wants.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub enum Order {
     /// The hold ends.
     Release {
@@ -105,7 +113,7 @@ pub enum Order {
     /// The bounds of the hold begin now, not with the grant.
     BeginBounds,
     /// The lock's data become these bytes, or go.
-    Put(Option<Arc<[u8]>>),
+    Put(Option<Bytes>),
 }
 
 /// What a client tells. Everything that a turn tells is drained before its requests: no guard believes in what a request ends.

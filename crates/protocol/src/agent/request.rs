@@ -12,6 +12,7 @@ use crate::write::{LockWrite, RowWrite};
 
 /// A request of a client, until it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct RequestId(pub u64);
 
 /// A request, which the driver sends once.
@@ -83,6 +84,7 @@ impl What {
 
 /// Where a query goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub enum Cursor {
     /// Behind the row of a ticket.
     Ticket(Ticket),
@@ -92,6 +94,7 @@ pub enum Cursor {
 
 /// What became of a request.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct Reply {
     /// Its answer.
     pub answer: Result<Answer, Failed>,
@@ -119,6 +122,7 @@ pub type Failed = Failure;
 
 /// The answer to a request.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub enum Answer {
     /// The write was applied.
     Applied(Shown),
@@ -135,6 +139,7 @@ pub enum Answer {
 
 /// What an answer to a write shows.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub enum Shown {
     /// The lock item.
     Item(Arc<LockItem>),
@@ -146,6 +151,7 @@ pub enum Shown {
 
 /// A page of a query.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct Page {
     /// The lock item, if the page has it.
     pub item: Option<Arc<LockItem>>,

@@ -9,6 +9,7 @@ use crate::moment::Moment;
 
 /// A lock, as its callers state it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct Lock {
     /// Its name.
     pub name: Arc<str>,
@@ -18,6 +19,7 @@ pub struct Lock {
 
 /// The settings of a client.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct Terms {
     /// What entries say of their owner.
     pub owner: Arc<str>,
@@ -96,6 +98,7 @@ const MAX_POLL: Duration = Duration::from_secs(1);
 
 /// How a caller asks for a lock.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct Claim {
     /// Whether it waits.
     pub wait: Wait,
@@ -109,6 +112,7 @@ pub struct Claim {
 
 /// How long a caller waits for its turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub enum Wait {
     /// It does not.
     #[default]
@@ -127,6 +131,7 @@ impl Claim {
 
 /// How long a hold lasts at least and at most, counted from its grant, or from [`BeginBounds`](super::Order::BeginBounds).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct Bounds {
     /// At least.
     pub min: Option<Duration>,

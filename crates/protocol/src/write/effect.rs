@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::bytes::Bytes;
 use crate::codec::{self, FORMAT};
 use crate::entry::{Entry, Nonce, ServerTime};
 use crate::item::{At, LockItem, Notice, Written, signed};
@@ -77,7 +78,7 @@ pub enum Effect {
     /// The item stays until this time.
     Stays(u64),
     /// These bytes are on the lock.
-    Data(Arc<[u8]>),
+    Data(Bytes),
     /// No bytes are on the lock.
     NoData,
     /// The write that left it so.
@@ -137,7 +138,7 @@ impl Effect {
             Effect::StaysUnlessSaid(expiry) if was.expires_at == 0 => item.expires_at = *expiry,
             Effect::StaysUnlessSaid(_) => {}
             Effect::Stays(expiry) => item.expires_at = *expiry,
-            Effect::Data(bytes) => item.data = Some(Arc::clone(bytes)),
+            Effect::Data(bytes) => item.data = Some(bytes.clone()),
             Effect::NoData => item.data = None,
             Effect::Written(written) => item.written = Some(*written),
             Effect::Asked(notice, count) => {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::bytes::Bytes;
 use crate::entry::{Entry, Nonce, ServerTime};
 use crate::item::{At, Footing, ItemHold, LockItem, Notice, Written, signed, sum};
 use crate::stamps::{self, Stamps};
@@ -476,7 +477,7 @@ impl LockWrite {
         permits: u64,
         (nonce, Footing { at, ticket, .. }): (Nonce, Footing),
         (written, turns_left): (Written, u64),
-        bytes: Option<Arc<[u8]>>,
+        bytes: Option<Bytes>,
     ) -> Self {
         let write = LockWrite::new("write data", permits)
             .when_at(at, has_turn((nonce, ticket), turns_left, permits))

@@ -137,7 +137,10 @@ fn leads_through(path: &Named, door: &str) -> bool {
 fn the_protocol_knows_neither_async_nor_the_sdk() {
     let crate_of = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/protocol");
     let manifest = std::fs::read_to_string(crate_of.join("Cargo.toml")).unwrap();
-    assert_eq!(dependencies(&manifest), ["serde", "sha2", "thiserror"]);
+    assert_eq!(
+        dependencies(&manifest),
+        ["serde", "serde_json", "sha2", "thiserror"]
+    );
     for (file, text) in texts(&crate_of.join("src")) {
         assert_eq!(impurity(&text), None, "{file}");
         assert!(text.starts_with("//! "), "{file} does not say what it is");

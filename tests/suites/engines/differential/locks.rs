@@ -1,6 +1,5 @@
 //! Each kind of write on the lock item, with an item for it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use fairlock_protocol::entry::{Entry, ServerTime};
@@ -344,7 +343,7 @@ fn rest(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
         }
         LockKind::PutData | LockKind::RemoveData => {
             let (nonce, held) = held(hold)?;
-            let bytes = (kind == LockKind::PutData).then(|| Arc::from([some.upto(1) as u8]));
+            let bytes = (kind == LockKind::PutData).then(|| [some.upto(1) as u8].into());
             LockWrite::data(permits, (nonce, held.footing), (some.written(), 1), bytes)
         }
         LockKind::Check => {

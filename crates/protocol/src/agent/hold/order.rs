@@ -7,12 +7,13 @@ use super::super::context::Context;
 use super::super::fate::Fate;
 use super::super::{Answer, Done, Order, Reply, ReplyId, RequestId, Shown, What};
 use super::{Hold, Life, Offer};
+use crate::bytes::Bytes;
 use crate::item::{ItemHold, LockItem, Written};
 use crate::write::LockWrite;
 
 /// Data that its caller writes.
 pub(super) struct Put {
-    pub(super) bytes: Option<Arc<[u8]>>,
+    pub(super) bytes: Option<Bytes>,
     pub(super) reply: Option<ReplyId>,
     pub(super) written: Written,
     pub(super) sending: Option<Sending>,
@@ -74,7 +75,7 @@ impl Hold {
 
     pub(super) fn puts(
         &mut self,
-        bytes: Option<Arc<[u8]>>,
+        bytes: Option<Bytes>,
         reply: Option<ReplyId>,
         cx: &mut Context<'_>,
     ) -> Fate {
