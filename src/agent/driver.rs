@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 
 use super::carry::{carry, ended};
 use super::mail::{Caller, Giver, Message, Offered, Outbox, unused};
+use super::post::Post;
 use super::record::Record;
 use super::view::View;
 use crate::requests::Requests;
@@ -24,6 +25,8 @@ pub(super) struct Driver {
     client: Client,
     record: Record,
     requests: Requests,
+    /// What carries notifications, if anything does.
+    post: Option<Post>,
     /// Where answers are put.
     mailbox: Outbox,
     inbox: mpsc::UnboundedReceiver<Message>,
@@ -40,11 +43,13 @@ impl Driver {
         terms: Arc<Terms>,
         requests: Requests,
         (mailbox, inbox): (Outbox, mpsc::UnboundedReceiver<Message>),
+        post: Option<Post>,
     ) -> Self {
         Driver {
             record: Record::begins(&terms),
             client: Client::new(terms),
             requests,
+            post,
             mailbox,
             inbox,
             calls: HashMap::new(),
@@ -103,6 +108,7 @@ impl Driver {
                 Input::Order { hold, order, reply }
             }
             Message::Told(input) => input,
+            Message::Datagram(datagram, _permit) => Input::Datagram(datagram),
             Message::Deserted => {
                 self.is_deserted = true;
                 return;
@@ -160,6 +166,11 @@ impl Driver {
                 Output::Done { reply, done } => {
                     if let Some(to) = self.replies.remove(&reply) {
                         let _ = to.send(done);
+                    }
+                }
+                Output::Send { to, datagram } => {
+                    if let Some(post) = &self.post {
+                        post.sends(&to, &datagram);
                     }
                 }
                 Output::Undone { .. } | Output::Shown { .. } => {}

@@ -12,8 +12,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::driver::Driver;
 use super::mail::{Giver, Message, Offered, Outbox};
+use super::post::Post;
 use super::view::{JustEnded, View};
 use crate::config::SHARERS;
+use crate::notify::Notifier;
 use crate::requests::Requests;
 use crate::runtime::background::Background;
 use crate::runtime::clock::Clock;
@@ -44,11 +46,20 @@ impl Drop for Mailbox {
 }
 
 impl Driven {
-    pub(crate) fn new(requests: Requests, background: &Background) -> Self {
+    pub(crate) fn new(
+        requests: Requests,
+        background: &Background,
+        notifier: Option<Arc<dyn Notifier>>,
+    ) -> Self {
         let (messages, inbox) = mpsc::unbounded_channel();
-        let terms = Arc::new(terms(&requests));
+        let post = notifier.map(Post);
+        let address = post.as_ref().map(|post| post.0.address().into());
+        let terms = Arc::new(terms(&requests, address));
         let clock = requests.store.config().clock.clone();
-        let driver = Driver::new(terms, requests, (messages.clone(), inbox));
+        if let Some(post) = post.clone() {
+            background.spawn_unlisted(post.listens(messages.clone()));
+        }
+        let driver = Driver::new(terms, requests, (messages.clone(), inbox), post);
         background.spawn_unlisted(driver.runs());
         let calls = AtomicU64::new(0);
         Driven(Arc::new(Mailbox {
@@ -197,10 +208,11 @@ impl Drop for Held {
 }
 
 /// The settings of the client, as the value goes by them.
-fn terms(requests: &Requests) -> Terms {
+fn terms(requests: &Requests, address: Option<Arc<str>>) -> Terms {
     let config = requests.store.config();
     Terms {
         owner: config.owner.as_str().into(),
+        address,
         lease: config.lease,
         margin: config.safety_margin,
         heartbeat: config.heartbeat,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fairlock_protocol::agent::{CallId, Claim, Done, HoldId, Input, Lock, Order, Refusal};
 use fairlock_protocol::failure::Failure;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::view::View;
 
@@ -33,6 +33,8 @@ pub(super) enum Message {
     },
     /// What the value is told as it is.
     Told(Input),
+    /// Something came to the client's address. Others wait until it is taken in.
+    Datagram(Box<[u8]>, OwnedSemaphorePermit),
     /// The last handle has gone.
     Deserted,
 }

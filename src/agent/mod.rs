@@ -8,6 +8,7 @@ mod carry;
 mod driver;
 mod handle;
 mod mail;
+mod post;
 mod record;
 mod view;
 

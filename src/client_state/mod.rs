@@ -98,7 +98,8 @@ impl ClientInner {
 
     /// The client as a value, which its first use starts.
     pub(crate) fn driven(&self) -> &Driven {
-        let starts = || Driven::new(self.requests.clone(), &self.background);
+        let notifier = || self.notifications.as_ref().map(|it| it.notifier());
+        let starts = || Driven::new(self.requests.clone(), &self.background, notifier());
         self.driven.get_or_init(starts)
     }
 

@@ -68,6 +68,10 @@ impl Notifications {
         Registration::new(Arc::clone(self), key, inbox)
     }
 
+    pub(crate) fn notifier(&self) -> Arc<dyn Notifier> {
+        Arc::clone(&self.notifier)
+    }
+
     pub(crate) fn address(&self) -> &str {
         &self.address
     }

@@ -18,6 +18,8 @@ pub(crate) enum Event {
     Answers(Box<Delivery>),
     /// The driver of a client finds this in its mailbox, so much later.
     Mail(Process, Box<Input>, At),
+    /// A datagram reaches a host.
+    Datagram(Process, Box<[u8]>),
     /// The timer of a driver fires that was armed so often.
     Wakes(Process, u32),
     /// A caller goes on.

@@ -45,25 +45,25 @@ impl World {
         self.hosts[host].handle(now, input);
         while let Some(output) = self.hosts[host].poll_output() {
             self.tell_output(host, &output);
-            for output in self.outputs(output) {
-                self.takes_output(host, output);
+            match self.misbehaviour {
+                None => self.takes_output(host, output),
+                Some(wrong) => {
+                    for output in wrong.tells(output, &mut self.tokens) {
+                        self.takes_output(host, output);
+                    }
+                }
             }
         }
         while let Some((id, request)) = self.hosts[host].poll_request() {
-            let times = self.misbehaviour.map_or(1, |wrong| wrong.sends(&request));
-            for _ in 0..times {
+            let wrong = self.misbehaviour;
+            for _ in 1..wrong.map_or(1, |wrong| wrong.sends(&request)) {
                 self.send(host, id, request.clone());
+            }
+            if wrong.is_none_or(|wrong| wrong.sends(&request) > 0) {
+                self.send(host, id, request);
             }
         }
         self.arm(host);
-    }
-
-    /// What callers are told of what the client tells.
-    fn outputs(&mut self, output: Output) -> Vec<Output> {
-        match self.misbehaviour {
-            Some(wrong) => wrong.tells(output, &mut self.tokens),
-            None => vec![output],
-        }
     }
 
     /// What was due before, the client does only now.
@@ -113,6 +113,7 @@ impl World {
             Output::View { hold, seen } => self.sees(host, hold, &seen),
             Output::Lost { hold, why } => self.lost(host, hold, &why),
             Output::Done { reply, done } => self.done(host, reply, done),
+            Output::Send { to, datagram } => self.sends_datagram(&to, datagram),
             Output::Undone { .. } | Output::Shown { .. } => {}
         }
     }

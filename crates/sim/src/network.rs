@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fairlock_protocol::agent::{Input, Of, Reply, Request, RequestId, What};
+use fairlock_protocol::agent::{Answer, Input, Of, Reply, Request, RequestId, What};
 use fairlock_protocol::stamps::{LastDate, Reading};
 
 use crate::agenda::{At, Event, MS, SECOND};
@@ -214,14 +214,17 @@ impl World {
             return;
         }
         let lock = number(&parcel.request.lock);
-        let before = self.table.item(lock).cloned();
+        let before = self.stands_before(lock, &parcel.request.what);
         let reads_newer = self.hosts[parcel.from.host].reads_newer;
         let served = self.table.serve(lock, &parcel.request.what, reads_newer);
         self.tell_arrival(lock, &parcel, &served.answer);
         if let What::Write { write, .. } = &parcel.request.what
             && served.has_changed
         {
-            self.has_changed(lock, before.as_deref(), write.verb);
+            self.has_changed(lock, before.item.as_deref(), write.verb);
+        }
+        if let Ok(Answer::Applied(_)) = &served.answer {
+            self.has_been_applied(lock, &parcel, &before);
         }
         let Some(answered) = parcel.answered else {
             return;
@@ -315,5 +318,33 @@ impl World {
             handled,
             Event::Mail(process, Box::new(input), handled - self.at),
         );
+    }
+}
+
+/// Datagrams, which say when to poll, and are never believed.
+impl World {
+    /// Another host has it after a while, or never, or twice. Somebody who has seen it may say otherwise.
+    pub(crate) fn sends_datagram(&mut self, to: &str, datagram: Vec<u8>) {
+        let Some(host) = to.parse().ok().filter(|host| *host < self.hosts.len()) else {
+            return;
+        };
+        let mut copies = vec![datagram];
+        if !self.is_calm {
+            let rates = self.plan.rates;
+            if self.rng.f64() < rates.datagrams_lost {
+                copies.clear();
+            }
+            if self.rng.f64() < rates.datagrams_forged {
+                copies.extend(copies.first().cloned());
+                if let Some(kind) = copies.last_mut().and_then(|it| it.get_mut(3)) {
+                    *kind = self.rng.u8(0..6);
+                }
+            }
+        }
+        for copy in copies {
+            let at = self.at + self.latency(host);
+            let process = self.hosts[host].process(host);
+            self.agenda.note(at, Event::Datagram(process, copy.into()));
+        }
     }
 }

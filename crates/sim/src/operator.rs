@@ -102,6 +102,7 @@ impl World {
         });
         if is_applied {
             self.has_changed(lock, before.as_deref(), write.verb);
+            self.places_end(lock, before.as_deref(), write.verb);
         }
         is_applied
     }

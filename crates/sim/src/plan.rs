@@ -12,9 +12,9 @@ use crate::clocks::{Dates, OFF, anything};
 
 /// How many requests are sent at least before the faults stop, and how many turns there are.
 const REQUESTS: u64 = 700;
-const TURNS: u64 = 34;
+const TURNS: u64 = 32;
 /// After so many requests the faults stop, however few turns there were.
-const ENOUGH: u64 = 2_000;
+const ENOUGH: u64 = 1_800;
 /// How many requests a history has in which one is met by a fault.
 const SHORT: u64 = 40;
 /// A day, the shortest time for which idle items stay.
@@ -62,6 +62,9 @@ pub(crate) struct Rates {
     pub(crate) lost_after: f64,
     pub(crate) doubled: f64,
     pub(crate) late: f64,
+    /// Of datagrams that are lost, and of those that somebody forges.
+    pub(crate) datagrams_lost: f64,
+    pub(crate) datagrams_forged: f64,
     pub(crate) conflict: f64,
     pub(crate) crash_at_request: f64,
     pub(crate) mail_lag: f64,
@@ -213,6 +216,8 @@ impl Rates {
             lost_after: share(rng),
             doubled: share(rng),
             late: share(rng) / 2.0,
+            datagrams_lost: share(rng) * 2.0,
+            datagrams_forged: share(rng),
             conflict: share(rng),
             crash_at_request: share(rng) / 20.0,
             mail_lag: share(rng),
@@ -233,6 +238,7 @@ struct TermsPlan {
     lease: Duration,
     differ: bool,
     has_margins: bool,
+    has_addresses: bool,
 }
 
 impl TermsPlan {
@@ -241,6 +247,7 @@ impl TermsPlan {
             lease: Duration::from_millis([2_000, 5_000, 10_000, 30_000][rng.usize(0..4)]),
             differ: rng.bool(),
             has_margins: rng.u8(0..3) == 0,
+            has_addresses: rng.bool(),
         }
     }
 
@@ -256,11 +263,12 @@ impl TermsPlan {
         };
         Terms {
             owner: format!("host-{host}").into(),
+            address: self.has_addresses.then(|| format!("{host}").into()),
             lease,
             margin,
             heartbeat: (lease / rng.u32(3..6)).min(Duration::from_secs(10)),
             request_timeout: timeout,
-            join_timeout: Duration::from_secs(rng.u64(1..=5)),
+            join_timeout: Duration::from_secs([1, 2, 5, 20][rng.usize(0..4)]),
             retention: DAY * rng.u32(1..4),
             slots: 8,
             filled_slots: 8,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairlock_protocol::agent::What;
+use fairlock_protocol::agent::{Input, What};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::LockItem;
 use fastrand::Rng;
@@ -19,6 +19,7 @@ use crate::oracles::{Oracles, Violation};
 use crate::plan::{HostPlan, Plan, nanos};
 use crate::scripted::Waiter;
 use crate::seen::Seen;
+use crate::standing::Standing;
 use crate::story::Story;
 use crate::table::Table;
 
@@ -66,6 +67,7 @@ pub(crate) struct World {
     pub(crate) oracles: Oracles,
     /// The newest token that each resource accepted.
     pub(crate) fences: Vec<u64>,
+    pub(crate) standing: Standing,
     /// How often scripted processes changed anything.
     pub(crate) scripted: u32,
     /// How often each lock was changed.
@@ -143,6 +145,7 @@ impl World {
             waiters: vec![Waiter::default(); plan.waiters],
             oracles: Oracles::of(&plan),
             fences: vec![0; locks],
+            standing: Standing::default(),
             scripted: 0,
             changes: vec![0; locks],
             given_back: vec![(0, 0); locks],
@@ -224,6 +227,9 @@ impl World {
                 self.hosts[process.host].late += late;
                 self.turn(process.host, Some(*input));
             }
+            Event::Datagram(process, datagram) => {
+                self.mail(process.host, Input::Datagram(datagram));
+            }
             Event::Wakes(process, arming) => self.wakes(process, arming),
             Event::Acts(process, caller) => self.acts(process, caller),
             Event::Cancels(process, call) => self.cancels(process, call),
@@ -256,6 +262,7 @@ impl World {
         let process = match &event {
             Event::Answers(delivery) => delivery.to,
             Event::Mail(process, ..)
+            | Event::Datagram(process, _)
             | Event::Wakes(process, _)
             | Event::Acts(process, _)
             | Event::Cancels(process, _)
@@ -328,7 +335,7 @@ impl World {
         let mut plan = self.plan.hosts[0].clone();
         (plan.rate, plan.ahead, plan.callers) = (1.0, 0, 1);
         let mut terms = (*plan.terms).clone();
-        terms.owner = "last".into();
+        (terms.owner, terms.address) = ("last".into(), None);
         plan.terms = Arc::new(terms);
         let host = self.hosts.len();
         self.hosts.push(Host::new(&plan, self.rng.fork()));

@@ -190,6 +190,12 @@ impl Site {
 
     /// The lock, as a process with a client of its own names it.
     pub fn process(&self, number: usize, counter: &Counter) -> FairLock {
+        let client = self.client(number, counter);
+        client.fair_lock("contended").expect("a lock's name")
+    }
+
+    /// A process's client.
+    pub fn client(&self, number: usize, counter: &Counter) -> LockClient {
         let network = Network::to(&self.engine).seeded(number as u64);
         let network = counter.metering(network.faults(self.faults));
         let process = LockClient::builder(network.client())
@@ -203,8 +209,7 @@ impl Site {
             true => process.notifier(self.post.notifier()),
             false => process,
         };
-        let process = process.build().expect("the defaults");
-        process.fair_lock("contended").expect("a lock's name")
+        process.build().expect("the defaults")
     }
 }
 

@@ -120,6 +120,7 @@ fn what_it_held_is_lost_its_calls_are_refused_and_another_lock_is_renewed() {
 
 fn terms() -> Terms {
     Terms {
+        address: None,
         owner: "host".into(),
         lease: SECOND * 30,
         margin: Duration::ZERO,

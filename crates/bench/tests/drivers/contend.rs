@@ -88,11 +88,8 @@ fn driven_workers_take_turns_in_order_and_do_the_same_when_their_records_are_pla
     command.env("FAIRLOCK_RECORD", place.path().join("record"));
     assert_fair(&Run::start(command).end(), 3, 3);
     let records = std::fs::read_dir(place.path()).unwrap();
-    let played = records.map(|record| {
-        let record = std::fs::read_to_string(record.unwrap().path()).unwrap();
-        play(record.lines()).unwrap()
-    });
-    let played: Vec<_> = played.collect();
+    let records = records.map(|it| std::fs::read_to_string(it.unwrap().path()).unwrap());
+    let played: Vec<_> = records.map(|it| play(it.lines()).unwrap()).collect();
     let is_whole = |it: &Played| it.requests > 5 && it.difference.is_none();
     assert!(
         played.len() == 3 && played.iter().all(is_whole),

@@ -10,11 +10,13 @@ use super::{
     HoldId, Input, Lock, Loss, Output, Precision, Refusal, Request, RequestId, Terms, Turn,
 };
 use crate::moment::Moment;
+use crate::notification::Notification;
 
 /// A client of a table: its part in each lock, and what these share.
 pub struct Client {
     terms: Arc<Terms>,
-    agents: BTreeMap<Lock, Box<Agent>>,
+    /// `None` while an agent has its turn: so a panic ends this agent alone.
+    agents: BTreeMap<Lock, Option<Box<Agent>>>,
     /// When something is due in which lock.
     due: BTreeSet<(Due, Lock)>,
     shared: Shared,
@@ -83,6 +85,7 @@ impl Client {
                     });
                 }
             }
+            Input::Datagram(datagram) => self.is_told(&datagram, &mut turn),
             Input::Seen { lock, item } => {
                 if self.agents.contains_key(&lock) {
                     self.with(&lock, &mut turn, |agent, scene| agent.sees(&item, scene));
@@ -100,6 +103,17 @@ impl Client {
         }
     }
 
+    /// What is for no place of this client is dropped.
+    fn is_told(&mut self, datagram: &[u8], turn: &mut Turn<'_>) {
+        let known = Notification::read(datagram).and_then(|told| {
+            let place = self.shared.posts.get(&told.to)?;
+            Some((place.clone(), told.kind))
+        });
+        if let Some(((lock, key), kind)) = known {
+            self.with(&lock, turn, |agent, scene| agent.is_told(key, kind, scene));
+        }
+    }
+
     /// Does what is due.
     pub fn handle_timeout(&mut self, mut turn: Turn<'_>) {
         self.does_what_is_due(&mut turn);
@@ -112,10 +126,13 @@ impl Client {
         let Some(lock) = self.acting.take() else {
             return;
         };
+        self.agents.remove(&lock);
+        self.due.retain(|(_, of)| *of != lock);
         let shared = &mut self.shared;
         // The rows that it would have deleted are of its lock, and no other agent may take them for its own.
         shared.to_clean.clear();
         shared.to_ask.clear();
+        shared.posts.retain(|_, (of, _)| *of != lock);
         shared.requests.retain(|(_, request)| request.lock != lock);
         shared.under_way.retain(|_, (of, _)| *of != lock);
         let holds = shared.holds.extract_if(.., |_, (of, _)| *of == lock);
@@ -150,7 +167,8 @@ impl Client {
 
     /// Whether nothing is under way, held or left to do.
     pub fn is_idle(&self) -> bool {
-        self.agents.values().all(|agent| agent.is_idle())
+        let mut agents = self.agents.values().flatten();
+        agents.all(|agent| agent.is_idle())
     }
 
     /// Each round does something that is due once, and sets it later.
@@ -173,17 +191,20 @@ impl Client {
         }
     }
 
-    /// The agent is out of the map during its turn. So a panic ends this agent alone.
     fn with(
         &mut self,
         lock: &Lock,
         turn: &mut Turn<'_>,
         act: impl FnOnce(&mut Agent, &mut Scene<'_>),
     ) {
-        let mut agent = self.agents.remove(lock).unwrap_or_default();
-        if let Some(due) = agent.due {
-            self.due.remove(&(due, lock.clone()));
-        }
+        let mut agent = match self.agents.get_mut(lock) {
+            Some(kept) => kept.take().unwrap_or_default(),
+            None => {
+                self.agents.insert(lock.clone(), None);
+                Box::default()
+            }
+        };
+        let was_due = agent.due;
         if let Some(number) = agent.resting.take() {
             self.resting.remove(&number);
         }
@@ -198,10 +219,12 @@ impl Client {
         act(&mut agent, &mut scene);
         agent.ends_turn(&mut scene);
         self.acting = None;
-        if let Some(due) = agent.due {
-            self.due.insert((due, lock.clone()));
+        if was_due != agent.due {
+            was_due.map(|due| self.due.remove(&(due, lock.clone())));
+            agent.due.map(|due| self.due.insert((due, lock.clone())));
         }
         if agent.is_forgettable() {
+            self.agents.remove(lock);
             return;
         }
         if agent.is_idle() {
@@ -209,7 +232,9 @@ impl Client {
             agent.resting = Some(number);
             self.resting.insert(number, lock.clone());
         }
-        self.agents.insert(lock.clone(), agent);
+        if let Some(kept) = self.agents.get_mut(lock) {
+            *kept = Some(agent);
+        }
         if self.resting.len() > MOST_RESTING
             && let Some((_, oldest)) = self.resting.pop_first()
         {

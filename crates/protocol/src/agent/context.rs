@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::again::Sending;
 use super::callers::Callers;
+use super::post::Post;
 use super::shared::{Key, Shared};
 use super::{
     CallId, Claim, Clocks, Failed, Lock, Of, Output, Random, Refusal, Request, RequestId, Terms,
@@ -28,6 +29,10 @@ pub(super) struct Context<'a> {
     pub(super) random: &'a mut dyn Random,
     pub(super) shared: &'a mut Shared,
     pub(super) memory: &'a mut Memory,
+    /// Whether another place of this client has the entry of this nonce.
+    pub(super) is_own: &'a dyn Fn(Nonce) -> bool,
+    /// What the place whose turn it is has been told, if others can notify it.
+    pub(super) post: &'a mut Option<Box<Post>>,
     /// The callers of the place whose turn it is.
     pub(super) callers: &'a mut Callers,
 }
@@ -232,7 +237,7 @@ impl Attempt {
             stamps,
             since: stamps.server,
             given_back: false,
-            address: None,
+            address: cx.terms.address.clone(),
             unknown: Unknown::default(),
         }
     }

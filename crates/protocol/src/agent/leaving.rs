@@ -62,6 +62,7 @@ impl Leaving {
     }
 
     fn sends(&mut self, what: What, cx: &mut Context<'_>) -> Fate {
+        cx.confirms_no_more();
         let (request, now) = (cx.send(Of::Nobody, what), cx.now());
         match &mut self.sending {
             Some(sending) => sending.sent(request, now),

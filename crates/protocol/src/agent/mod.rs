@@ -11,10 +11,14 @@ mod context;
 mod door;
 mod fate;
 mod gathering;
+mod heeding;
 mod hold;
 mod leaving;
+mod notifying;
+mod path;
 mod place;
 mod places;
+mod post;
 #[cfg(feature = "record")]
 pub mod record;
 mod request;
@@ -87,6 +91,8 @@ pub enum Input {
         /// What became of it.
         reply: Box<Reply>,
     },
+    /// Something came to the client's address, from anybody.
+    Datagram(Box<[u8]>),
     /// An operation outside of the client saw this item.
     Seen {
         /// The lock.
@@ -164,6 +170,13 @@ pub enum Output {
         lock: Lock,
         /// The ticket of the place, if it is known.
         ticket: Option<Ticket>,
+    },
+    /// A datagram for another client, which may be lost.
+    Send {
+        /// The address of that client.
+        to: Arc<str>,
+        /// What is sent.
+        datagram: Vec<u8>,
     },
     /// An answer showed this item.
     Shown {

@@ -9,14 +9,19 @@ use super::door::Door;
 use super::fate::Fate;
 use super::hold::Hold;
 use super::leaving::Leaving;
+use super::post::Post;
 use super::shared::Key;
 use super::{Claim, Precision, Refusal, Reply, RequestId};
+use crate::entry::Nonce;
+use crate::item::LockItem;
 use crate::moment::Moment;
 
 /// A place.
 pub(super) struct Place {
     /// Whose turns come at it.
     pub(super) callers: Callers,
+    /// What it is told, if others can notify it.
+    pub(super) post: Option<Box<Post>>,
     /// The place beside which it leaves, whose callers hear of their refusal after that. Its own key otherwise.
     pub(super) beside: Key,
     pub(super) claim: Arc<Claim>,
@@ -100,6 +105,28 @@ impl Phase {
     /// Whether it has no place in the queue yet, and asks for one.
     pub(super) fn is_on_its_way(&self) -> bool {
         matches!(self, Phase::Asking(door) if door.is_on_its_way())
+    }
+
+    /// Whether it waits, and has its turn by this item.
+    pub(super) fn holds_by(&self, item: &LockItem) -> bool {
+        matches!(self, Phase::Asking(door) if door.holds_by(item))
+    }
+
+    /// Whether the entry of this nonce is its own, in a slot or in a row.
+    pub(super) fn has(&self, nonce: Nonce) -> bool {
+        match self {
+            Phase::Asking(door) => door.waits_as(nonce),
+            Phase::Holding(hold) => hold.holds_as(nonce),
+            Phase::Leaving(_) | Phase::Cleaning(_) => false,
+        }
+    }
+
+    /// Something has come for it.
+    pub(super) fn is_told(&mut self, cx: &mut Context<'_>) -> Fate {
+        if let Phase::Asking(door) = self {
+            door.is_told(cx);
+        }
+        Fate::Stays
     }
 
     /// Sends the first request on the way out.

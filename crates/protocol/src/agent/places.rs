@@ -12,17 +12,20 @@ use super::gathering::{Gathering, gathers};
 use super::hold::Hold;
 use super::leaving::Leaving;
 use super::place::{Phase, Place};
+use super::post::Post;
 use super::shared::{Key, Shared};
 use super::{
     CallId, Claim, Clocks, Lock, Order, Output, Precision, Random, Refusal, Reply, ReplyId,
     RequestId, Terms, Wait,
 };
+use crate::entry::Nonce;
 use crate::item::LockItem;
 use crate::moment::Moment;
+use crate::notification::Kind;
 
 #[derive(Default)]
 pub(super) struct Agent {
-    places: BTreeMap<Key, Place>,
+    places: BTreeMap<Key, Box<Place>>,
     memory: Memory,
     gathering: Gathering,
     refusing: Vec<Refusing>,
@@ -57,7 +60,8 @@ impl Scene<'_> {
         &'a mut self,
         key: Key,
         memory: &'a mut Memory,
-        callers: &'a mut Callers,
+        (callers, post): (&'a mut Callers, &'a mut Option<Box<Post>>),
+        is_own: &'a dyn Fn(Nonce) -> bool,
     ) -> Context<'a> {
         Context {
             lock: self.lock,
@@ -67,6 +71,8 @@ impl Scene<'_> {
             random: self.random,
             shared: self.shared,
             memory,
+            is_own,
+            post,
             callers,
         }
     }
@@ -91,13 +97,14 @@ impl Agent {
         let began = scene.clocks.now;
         let hint = self.memory.take_hint(began);
         let door = Door::new(Arc::clone(&claim), began);
-        let place = Place {
+        let place = Box::new(Place {
             callers,
+            post: None,
             beside: key,
             claim,
             began,
             phase: Phase::Asking(Box::new(door)),
-        };
+        });
         self.places.insert(key, place);
         self.sets_out(key, hint, scene);
         key
@@ -178,9 +185,17 @@ impl Agent {
         }
     }
 
+    /// A notification has come for a place.
+    pub(super) fn is_told(&mut self, key: Key, kind: Kind, scene: &mut Scene<'_>) {
+        self.act(key, scene, |phase, cx| {
+            cx.receives(kind);
+            phase.is_told(cx)
+        });
+    }
+
     /// What an answer to one place shows of the turn of another.
     fn hands_over(&mut self, from: Key, item: &Arc<LockItem>, scene: &mut Scene<'_>) {
-        for key in self.keys(|key, _| key != from) {
+        for key in self.keys(|key, place| key != from && place.phase.holds_by(item)) {
             self.act(key, scene, |phase, cx| match phase {
                 Phase::Asking(door) => door.hears(item, cx),
                 _ => Fate::Stays,
@@ -201,7 +216,7 @@ impl Agent {
             attempt.is_in_doubt = true;
             let key = scene.shared.next_id();
             let exit = Exit::of(attempt, ticket, Arc::clone(item));
-            self.leaves(key, key, *exit, scene);
+            self.leaves((key, key), None, *exit, scene);
         }
     }
 
@@ -221,13 +236,8 @@ impl Agent {
             let why = Refusal::NotGranted(self.gathering.seen.clone());
             scene.shared.refuses(call, why);
         }
-        for key in self.keys(|_, _| true) {
-            self.act(key, scene, |phase, cx| {
-                match phase.due(cx).is_some_and(|due| due <= now) {
-                    true => phase.on_time(cx),
-                    false => Fate::Stays,
-                }
-            });
+        for key in self.due_by(now, scene) {
+            self.act(key, scene, Phase::on_time);
         }
     }
 }
@@ -243,20 +253,26 @@ impl Agent {
         let Some(mut place) = self.places.remove(&key) else {
             return;
         };
-        let cx = &mut scene.context(key, &mut self.memory, &mut place.callers);
+        let theirs = (&mut place.callers, &mut place.post);
+        let others = &self.places;
+        let is_own = |nonce| others.values().any(|other| other.phase.has(nonce));
+        let cx = &mut scene.context(key, &mut self.memory, theirs, &is_own);
         let fate = act(&mut place.phase, cx);
         self.becomes(key, place, fate, scene);
     }
 
-    fn becomes(&mut self, key: Key, mut place: Place, fate: Fate, scene: &mut Scene<'_>) {
+    fn becomes(&mut self, key: Key, mut place: Box<Place>, fate: Fate, scene: &mut Scene<'_>) {
         match fate {
             Fate::Over => {
-                let callers = &mut place.callers;
-                scene.context(key, &mut self.memory, callers).asks_again();
+                let theirs = (&mut place.callers, &mut place.post);
+                let mut cx = scene.context(key, &mut self.memory, theirs, &NONE);
+                cx.asks_again();
+                cx.closes_post();
             }
             Fate::Stays => _ = self.places.insert(key, place),
             Fate::Holds(taken) => {
-                let cx = &mut scene.context(key, &mut self.memory, &mut place.callers);
+                let theirs = (&mut place.callers, &mut place.post);
+                let cx = &mut scene.context(key, &mut self.memory, theirs, &NONE);
                 match Hold::taken(*taken, cx) {
                     Ok(hold) => {
                         place.phase = Phase::Holding(hold);
@@ -265,12 +281,16 @@ impl Agent {
                     Err(fate) => self.becomes(key, place, fate, scene),
                 }
             }
-            Fate::Refused(why) => self.refuses(key, &mut place, why, scene),
+            Fate::Refused(why) => {
+                self.refuses(key, &mut place, why, scene);
+                self.becomes(key, place, Fate::Over, scene);
+            }
             Fate::Leaves(why, leaving) => {
                 self.refuses(key, &mut place, why, scene);
-                self.leaves(key, place.beside, *leaving, scene);
+                self.leaves((key, place.beside), place.post, *leaving, scene);
             }
             Fate::Again(leaving) => {
+                let post = place.post.take_if(|_| leaving.is_some());
                 if !place.callers.is_empty() {
                     let door = Door::new(Arc::clone(&place.claim), scene.clocks.now);
                     place.phase = Phase::Asking(Box::new(door));
@@ -279,12 +299,13 @@ impl Agent {
                 }
                 if let Some(leaving) = leaving {
                     let beside = scene.shared.next_id();
-                    self.leaves(beside, beside, *leaving, scene);
+                    self.leaves((beside, beside), post, *leaving, scene);
                 }
             }
             Fate::Beside(leaving) => {
                 self.places.insert(key, place);
-                self.leaves(scene.shared.next_id(), key, *leaving, scene);
+                let beside = scene.shared.next_id();
+                self.leaves((beside, key), None, *leaving, scene);
             }
         }
     }
@@ -303,21 +324,39 @@ impl Agent {
         });
     }
 
-    fn leaves(&mut self, key: Key, beside: Key, exit: Exit, scene: &mut Scene<'_>) {
+    fn leaves(
+        &mut self,
+        (key, beside): (Key, Key),
+        post: Option<Box<Post>>,
+        exit: Exit,
+        scene: &mut Scene<'_>,
+    ) {
+        if let Some(post) = &post {
+            let place = (scene.lock.clone(), key);
+            scene.shared.posts.insert(post.key, place);
+        }
         let leaving = Leaving::new(exit, (scene.clocks.now, scene.terms));
-        self.puts_in(key, beside, Phase::Leaving(Box::new(leaving)), scene);
+        let leaving = Phase::Leaving(Box::new(leaving));
+        self.puts_in((key, beside), post, leaving, scene);
         self.act(key, scene, Phase::goes_on);
     }
 
     /// A place that no caller waits for.
-    fn puts_in(&mut self, key: Key, beside: Key, phase: Phase, scene: &Scene<'_>) {
-        let place = Place {
+    fn puts_in(
+        &mut self,
+        (key, beside): (Key, Key),
+        post: Option<Box<Post>>,
+        phase: Phase,
+        scene: &Scene<'_>,
+    ) {
+        let place = Box::new(Place {
             callers: Callers::default(),
+            post,
             beside,
             claim: Arc::default(),
             began: scene.clocks.now,
             phase,
-        };
+        });
         self.places.insert(key, place);
     }
 
@@ -326,7 +365,7 @@ impl Agent {
         for rows in std::mem::take(&mut scene.shared.to_clean) {
             let key = scene.shared.next_id();
             let cleaning = Phase::Cleaning(Box::new(Cleaning::new(rows)));
-            self.puts_in(key, key, cleaning, scene);
+            self.puts_in((key, key), None, cleaning, scene);
             self.act(key, scene, Phase::on_time);
         }
         for mut callers in std::mem::take(&mut scene.shared.to_ask) {
@@ -366,16 +405,27 @@ impl Agent {
         place.is_some_and(|place| place.phase.is_on_its_way())
     }
 
-    fn next_due(&mut self, scene: &mut Scene<'_>) -> Option<Due> {
+    /// When something of each place is due.
+    fn dues(&mut self, scene: &mut Scene<'_>) -> impl Iterator<Item = (Key, Due)> {
         let memory = &mut self.memory;
-        let places = self.places.values_mut().filter_map(|place| {
-            let cx = scene.context(place.beside, memory, &mut place.callers);
-            Some((place.phase.due(&cx)?, place.phase.precision()))
-        });
+        self.places.iter_mut().filter_map(move |(key, place)| {
+            let theirs = (&mut place.callers, &mut place.post);
+            let cx = scene.context(*key, memory, theirs, &NONE);
+            Some((*key, (place.phase.due(&cx)?, place.phase.precision())))
+        })
+    }
+
+    fn due_by(&mut self, now: Moment, scene: &mut Scene<'_>) -> Vec<Key> {
+        let due = self.dues(scene).filter(|(_, (due, _))| *due <= now);
+        due.map(|(key, _)| key).collect()
+    }
+
+    fn next_due(&mut self, scene: &mut Scene<'_>) -> Option<Due> {
+        let places = self.dues(scene).map(|(_, due)| due).min();
         let refusing = self.refusing.iter().map(|it| it.until);
         let coarse = refusing.chain(self.gathering.due());
         let coarse = coarse.map(|due| (due, Precision::Coarse));
-        places.min().into_iter().chain(coarse).min()
+        places.into_iter().chain(coarse).min()
     }
 
     /// Whether nothing is under way, held or left to do.
@@ -388,6 +438,9 @@ impl Agent {
         self.is_idle() && self.memory.is_empty()
     }
 }
+
+/// Where it does not matter which places are of this client.
+const NONE: fn(Nonce) -> bool = |_| false;
 
 /// The claim of callers that take their turns at one place.
 fn plain() -> Arc<Claim> {

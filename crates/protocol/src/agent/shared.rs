@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::callers::Callers;
 use super::{CallId, Done, Failed, HoldId, Lock, Output, Refusal, ReplyId, Request, RequestId};
+use crate::notification::PlaceKey;
 use crate::ticket::Ticket;
 
 /// Names a place within its client.
@@ -23,6 +24,8 @@ pub(super) struct Shared {
     pub(super) to_ask: Vec<Callers>,
     /// Rows that are to be deleted for the agent whose turn it is.
     pub(super) to_clean: Vec<Vec<Ticket>>,
+    /// The places that others can notify.
+    pub(super) posts: BTreeMap<PlaceKey, (Lock, Key)>,
     ids: u64,
     staggered: u64,
     pub(super) is_closed: bool,

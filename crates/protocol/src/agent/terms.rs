@@ -23,6 +23,8 @@ pub struct Lock {
 pub struct Terms {
     /// What entries say of their owner.
     pub owner: Arc<str>,
+    /// Where other clients can notify this one.
+    pub address: Option<Arc<str>>,
     /// The lease of a hold, without the margin.
     pub lease: Duration,
     /// How long before the end of a lease in the table its owner stops believing.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Cursor;
 use super::context::{Attempt, Context};
+use super::path::Path;
 use crate::entry::Entry;
 use crate::item::{ItemPosition, LockItem};
 use crate::judge::Judge;
@@ -14,7 +15,7 @@ use crate::pace::{PollPosition, PollSchedule};
 use crate::snapshot::Snapshot;
 use crate::stamps::Reading;
 use crate::step::{self, Known, QueuePosition, Step};
-use crate::ticket::Ticket;
+use crate::ticket::{Sequence, Ticket};
 
 /// A waiter this near to its slot watches the rows before it with every poll, to see when their owners die.
 pub(super) const NEAR: u64 = 32;
@@ -48,9 +49,9 @@ pub(super) struct Waiter {
     /// What the answer to the snapshot told of the time.
     pub(super) reading: Reading,
     pub(super) pace: PollSchedule,
-    judge: Judge,
+    pub(super) judge: Judge,
     /// When the snapshot arrived.
-    polled: Moment,
+    pub(super) polled: Moment,
     /// When the row was last renewed while it was in the queue, and for which lease. A slot is renewed by what it shows.
     row_renewed: (Moment, Duration),
     poll_due: Moment,
@@ -62,6 +63,7 @@ pub(super) struct Waiter {
     pub(super) is_void: bool,
     /// The row was not there to be renewed, so the queue must be read.
     pub(super) is_row_missing: bool,
+    pub(super) path: Path,
 }
 
 impl Waiter {
@@ -87,6 +89,7 @@ impl Waiter {
             rows_read: None,
             is_void: false,
             is_row_missing: false,
+            path: Path::default(),
         };
         waiter.saw(Snapshot::of(item), heard);
         waiter
@@ -102,10 +105,13 @@ impl Waiter {
             .position_of_place(self.attempt.nonce, self.ticket)
     }
 
-    /// The number of tickets from the last one with a slot to its own.
+    /// The number of tickets from the last one with a slot to its first one.
     pub(super) fn behind_the_slots(&self) -> u64 {
-        let watermark = self.item().watermark;
-        self.ticket.get().saturating_sub(watermark.get())
+        let (first, watermark) = (
+            self.ticket.first_of(self.attempt.tickets),
+            self.item().watermark,
+        );
+        first.get().saturating_sub(watermark.get())
     }
 
     /// The step for which the newest snapshot asks.
@@ -124,10 +130,15 @@ impl Waiter {
         }
     }
 
-    /// Whether it fills slots. A waiter far from a slot leaves that to those near one, unless none of them does.
+    /// Whether it fills slots. A waiter far from a slot leaves that to those near one, unless none of them does. A waiter that is notified
+    /// of its slot leaves it to the next ones.
     fn fills_slots(&self, cx: &Context<'_>) -> bool {
         let stands_still = cx.now().since(self.watermark.1) >= cx.terms.heartbeat;
-        stands_still || self.item().is_free() || self.behind_the_slots() <= NEAR
+        let near = match self.is_told_of_slots(cx) {
+            true => (cx.terms.filled_slots as u64).max(1),
+            false => NEAR,
+        };
+        stands_still || self.item().is_free() || self.behind_the_slots() <= near
     }
 
     /// Takes in a snapshot.
@@ -172,8 +183,34 @@ impl Waiter {
                 PollPosition::Queue(index as u64 + 1)
             }
             QueuePosition::Successor(index) => PollPosition::Successor(index),
+            QueuePosition::Queue if self.is_told_of_slots(cx) => {
+                PollPosition::QueueTold(self.turns_to_a_slot(cx))
+            }
             QueuePosition::Queue => PollPosition::Queue(self.turns_to_a_slot(cx)),
         };
+        self.polls_at(position, jitter, cx);
+        self.polls_at_leisure(cx);
+    }
+
+    /// Behind places of its own client alone it need not look: what ends those shows its turn. It polls only to make sure.
+    fn polls_at_leisure(&mut self, cx: &Context<'_>) {
+        let item = Arc::clone(&self.snapshot.item);
+        let Some(ItemPosition::Successor(index, _)) = self.position() else {
+            return;
+        };
+        let mut before = item.holders().chain(&item.successors()[..index]);
+        if item.is_free() || !before.all(|entry| (cx.is_own)(entry.nonce)) {
+            return;
+        }
+        let (_, longest) = cx.terms.polls();
+        let turns = u32::try_from(item.turns_before(index)).unwrap_or(u32::MAX);
+        let leisurely = longest.saturating_mul(turns).min(cx.terms.longest_lease());
+        self.poll_due = self.poll_due.max(self.polled + leisurely);
+        self.polls_when_kept_ends();
+    }
+
+    /// The same for another position.
+    pub(super) fn polls_at(&mut self, position: PollPosition, jitter: f64, cx: &Context<'_>) {
         let slowed = cx.memory.brake.factor(cx.now());
         let span = self.pace.until_next(position, jitter, slowed, cx.now());
         self.poll_due = cx.now() + span.min(cx.terms.longest_lease());
@@ -274,8 +311,13 @@ impl Waiter {
 
     /// How long after a poll the next one is sent, by a successor that may hold the lock at any moment.
     pub(super) fn overlap(&self, cx: &Context<'_>) -> Option<Duration> {
+        if self.path.expects_release {
+            return Some(self.pace.second_poll());
+        }
         match self.position()? {
-            ItemPosition::Successor(before, _) if cx.memory.brake.factor(cx.now()) == 1 => {
+            ItemPosition::Successor(before, _)
+                if cx.memory.brake.factor(cx.now()) == 1 && !self.is_told(cx) =>
+            {
                 self.pace.overlap(before, cx.now())
             }
             ItemPosition::Successor(..) | ItemPosition::Has(..) => None,

@@ -19,7 +19,7 @@ impl Driven {
 
 pub(crate) fn released(done: Result<Done, Failure>) -> Result<(), Failed> {
     match done.map_err(|failure| failure.to_string())? {
-        Done::HandedOff(_) | Done::ReleasedEarlier => Ok(()),
+        Done::HandedOff(_) | Done::PassedOn | Done::ReleasedEarlier => Ok(()),
         lost => Err(format!("{lost:?}").into()),
     }
 }

@@ -175,7 +175,8 @@ impl Door {
         let tries = self.asks.iter().filter_map(|ask| ask.sending.due());
         let until = cx.callers.next_until().filter(|_| self.ending.is_none());
         let own = self.pauses_until.or_else(|| self.overlap_due(cx));
-        tries.chain(until).chain(own).min()
+        let news = self.news_due(cx);
+        tries.chain(until).chain(own).chain(news).min()
     }
 
     /// A successor looks for the end of the hold before its own.
@@ -198,10 +199,13 @@ impl Door {
             let ask = self.asks.remove(at);
             return self.tries_again(ask, cx);
         }
+        if self.news_due(cx).is_some_and(|due| due <= cx.now()) {
+            return self.heeds_news(cx);
+        }
         if self.pauses_until.is_some_and(|until| until <= cx.now()) {
             self.pauses_until = None;
             return match self.queue {
-                Some(_) => self.polls(cx),
+                Some(_) => self.polls_when_due(cx),
                 None => self.asks(Asked::Read, cx),
             };
         }
@@ -415,7 +419,7 @@ impl Door {
 
     fn asks_anew(&mut self, cx: &mut Context<'_>) {
         cx.doubts(&self.attempt, Ticket::default());
-        self.attempt = Attempt::new(cx.random.nonce(), cx.callers.tickets());
+        self.attempt = cx.attempts();
     }
 
     /// This place came to nothing: a call that waits asks for another one. What is still under way was about this one.

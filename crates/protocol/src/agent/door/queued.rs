@@ -8,7 +8,7 @@ use crate::agent::fate::{Fate, Taken};
 use crate::agent::leaving::void_row;
 use crate::agent::waiter::{Heard, Waiter};
 use crate::agent::{Answer, Shown, What};
-use crate::entry::Entry;
+use crate::entry::{Entry, Nonce};
 use crate::item::{Footing, ItemPosition, LockItem, RowState, TicketRow};
 use crate::lease::{Renewal, RenewalHistory};
 use crate::moment::Moment;
@@ -60,9 +60,47 @@ impl Door {
         let jitter = 0.75 + cx.random.unit() / 2.0;
         if let Some(waiter) = &mut self.queue {
             waiter.waits(position, jitter, cx);
-            self.pauses_until = Some(waiter.due(cx));
+            let due = waiter.due(cx);
+            self.pauses_until = Some(waiter.subscribes(due, cx));
         }
         Fate::Stays
+    }
+
+    /// When to poll because of a notification, if it waits for nothing else.
+    pub(super) fn news_due(&self, cx: &Context<'_>) -> Option<Moment> {
+        let waiter = self.queue.as_ref();
+        let waiter = waiter.filter(|_| self.pauses_until.is_some())?;
+        waiter.news_due(cx)
+    }
+
+    /// Polls because of a notification.
+    pub(super) fn heeds_news(&mut self, cx: &mut Context<'_>) -> Fate {
+        let news = cx.post.as_mut().and_then(|post| post.takes_news());
+        if let (Some(waiter), Some(news)) = (&mut self.queue, news) {
+            waiter.heeds(news);
+        }
+        self.pauses_until = None;
+        self.polls(cx)
+    }
+
+    /// Asks the place before instead, if that answers.
+    pub(super) fn polls_when_due(&mut self, cx: &mut Context<'_>) -> Fate {
+        if let Some(waiter) = &mut self.queue {
+            if let Some(until) = waiter.asks_first(cx) {
+                self.pauses_until = Some(until);
+                return Fate::Stays;
+            }
+            waiter.polls_when_due();
+        }
+        self.polls(cx)
+    }
+
+    /// A notification has come. What it says of polls is due at its time.
+    pub(in crate::agent) fn is_told(&mut self, cx: &mut Context<'_>) {
+        let waiter = self.queue.as_mut().filter(|_| self.pauses_until.is_some());
+        if let Some(until) = waiter.and_then(|waiter| waiter.confirmed(cx)) {
+            self.pauses_until = Some(until);
+        }
     }
 
     /// Renews its place if that is due, or polls.
@@ -316,7 +354,7 @@ impl Door {
                 (waiter.is_void, waiter.is_row_missing) = (is_void, !is_void);
             }
         }
-        if waiter.needs_no_poll(cx) {
+        if waiter.needs_no_poll(cx) && !waiter.heeds_news() {
             self.pauses_until = Some(waiter.due(cx));
             return Fate::Stays;
         }
@@ -342,17 +380,27 @@ impl Door {
         }
     }
 
+    pub(in crate::agent) fn waits_as(&self, nonce: Nonce) -> bool {
+        let waiter = self.queue.as_ref();
+        waiter.is_some_and(|it| it.attempt.nonce == nonce)
+    }
+
+    /// Whether its turn has come by this item.
+    pub(in crate::agent) fn holds_by(&self, item: &LockItem) -> bool {
+        let waiter = self.queue.as_ref();
+        waiter.is_some_and(|it| item.hold_of(it.attempt.nonce, it.ticket).is_some())
+    }
+
     /// Takes in that the lock shows this place, in the answer to a request of another place of this client.
     pub(in crate::agent) fn hears(&mut self, item: &Arc<LockItem>, cx: &mut Context<'_>) -> Fate {
         let Some(waiter) = &mut self.queue else {
             return Fate::Stays;
         };
-        let own = item.hold_of(waiter.attempt.nonce, waiter.ticket);
         let only_looks = match self.asks.is_empty() {
             true => self.pauses_until.is_some(),
             false => self.asks.iter().all(|ask| ask.asked.is_read()),
         };
-        if own.is_none() || !only_looks || self.ending.is_some() {
+        if !only_looks || self.ending.is_some() {
             return Fate::Stays;
         }
         self.asks.clear();

@@ -184,8 +184,14 @@ impl Door {
         match step {
             Step::Settle(upto) if is_applied && self.queue.is_none() => self.settled(upto, cx),
             Step::Settle(_) => self.asks(Asked::Query(None), cx),
-            Step::Evict | Step::Admit => self.polled_item(item, heard, cx),
+            Step::Evict | Step::Admit => {
+                self.tells_promoted(item.as_deref(), cx);
+                self.polled_item(item, heard, cx)
+            }
             Step::Fill => {
+                if is_applied || is_in_doubt {
+                    self.tells_promoted(item.as_deref(), cx);
+                }
                 if let (true, Some(item), Some(waiter)) =
                     (is_applied || is_in_doubt, &item, &self.queue)
                 {
@@ -206,6 +212,13 @@ impl Door {
             Step::VoidOwn | Step::Depart | Step::CleanOwn => {
                 self.retired(step, (item, is_applied), heard, cx)
             }
+        }
+    }
+
+    /// Tells those who stand otherwise by what this place did.
+    fn tells_promoted(&self, item: Option<&LockItem>, cx: &mut Context<'_>) {
+        if let (Some(waiter), Some(item)) = (&self.queue, item) {
+            cx.tells_promoted(&waiter.snapshot.item, item);
         }
     }
 

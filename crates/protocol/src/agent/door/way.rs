@@ -192,6 +192,7 @@ impl Door {
         let act = match (snapshot, &mut self.queue, &mut self.way) {
             (Some(snapshot), Some(waiter), _) => {
                 waiter.saw(snapshot, heard);
+                waiter.has_polled(cx);
                 self.course.polled()
             }
             (None, Some(waiter), _) => {

@@ -71,6 +71,7 @@ impl Hold {
     pub(super) fn loses(&mut self, why: Loss, cx: &mut Context<'_>) {
         self.parts(cx);
         cx.asks_again();
+        cx.confirms_no_more();
         self.renewal = None;
         self.life = Life::Lost;
         self.loss = Some(why.clone());
@@ -122,6 +123,8 @@ impl Hold {
             deadline,
             reply,
         });
+        // Told before the write is answered, so that the next holder's poll comes to the table just behind it.
+        cx.tells_release();
         self.sends_release(cx);
         Fate::Stays
     }
@@ -221,6 +224,7 @@ impl Hold {
         if let Ok(Done::HandedOff(item)) = &what {
             let now = cx.now();
             cx.memory.released(item, (now.since(self.granted), now));
+            item.holders().for_each(|holder| cx.tells_change(holder));
         }
         // What a failed release left may go as soon as it is shown.
         let newest = match what {

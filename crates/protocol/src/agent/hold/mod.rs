@@ -18,6 +18,7 @@ use super::context::{Attempt, Context};
 use super::fate::{Exit, Fate, Taken};
 use super::terms::{Bounds, Wait};
 use super::{HoldId, HoldView, Loss, Of, Output, Refusal, ReplyId};
+use crate::entry::Nonce;
 use crate::item::{ItemHold, ItemPosition, LockItem};
 use crate::lease::{self, RenewalHistory};
 use crate::moment::Moment;
@@ -173,6 +174,10 @@ impl Hold {
     fn parts(&self, cx: &mut Context<'_>) {
         let late = cx.callers.late(cx.clocks.now);
         cx.refuse(late, || Refusal::NotGranted(Some(Arc::clone(&self.item))));
+    }
+
+    pub(super) fn holds_as(&self, nonce: Nonce) -> bool {
+        self.attempt.nonce == nonce
     }
 
     /// Takes in an item that shows it. Answers may overtake each other: none brings back data that were written over.

@@ -1,0 +1,184 @@
+//! No place of a client ends, and none is passed, while its owner may count on it: for a lease from the request that established what stands
+//! there, or, without a row yet, for the time in which it may join.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use fairlock_protocol::agent::What;
+use fairlock_protocol::entry::Entry;
+use fairlock_protocol::item::{LockItem, RowState, TicketRow};
+use fairlock_protocol::ticket::Ticket;
+use fairlock_protocol::write::{LockWrite, RowWrite};
+
+use crate::agenda::At;
+use crate::parcel::Parcel;
+use crate::standing::surely;
+use crate::world::World;
+
+/// What stood there before a request.
+pub(crate) struct Before {
+    pub(crate) item: Option<Arc<LockItem>>,
+    row: Option<TicketRow>,
+}
+
+impl World {
+    pub(crate) fn stands_before(&self, lock: usize, what: &What) -> Before {
+        let row = match what {
+            What::WriteRow(ticket, _) => self.table.rows(lock).get(ticket).cloned(),
+            _ => None,
+        };
+        let item = self.table.item(lock).cloned();
+        Before { item, row }
+    }
+
+    /// A request of a client has been applied: what it establishes, and what it ends.
+    pub(crate) fn has_been_applied(&mut self, lock: usize, parcel: &Parcel, before: &Before) {
+        let sent = self.hosts[parcel.from.host].clock.when(parcel.sent);
+        match &parcel.request.what {
+            What::Write { write, .. } => {
+                self.is_established(lock, parcel, (write, sent), before.item.as_deref());
+                self.places_end(lock, before.item.as_deref(), write.verb);
+            }
+            What::WriteRow(ticket, write) => {
+                self.row_is_written(lock, *ticket, (write, sent), before.row.as_ref());
+            }
+            _ => {}
+        }
+    }
+
+    /// Others give slots and move places, which establishes nothing. What counts is as it was meant, without the mistake that is planted.
+    fn is_established(
+        &mut self,
+        lock: usize,
+        parcel: &Parcel,
+        (write, sent): (&LockWrite, At),
+        before: Option<&LockItem>,
+    ) {
+        let is_of_a_place = matches!(write.verb, "enter" | "enter over the settled" | "renew");
+        if !is_of_a_place && write.verb != "draw" {
+            return;
+        }
+        let Some(meant) = write.apply(before).flatten() else {
+            return;
+        };
+        if !is_of_a_place {
+            let join = self.hosts[parcel.from.host].terms.join_timeout;
+            let until = sent + surely(join);
+            self.standing.drawn.insert((lock, meant.last), until);
+            return;
+        }
+        let was = |entry: &Entry| before?.entries().find(|it| it.nonce == entry.nonce);
+        for entry in meant.entries().filter(|it| !it.given_back) {
+            if was(entry).map(|it| it.beat) != Some(entry.beat) {
+                self.standing.establishes(lock, entry, sent);
+            }
+        }
+    }
+
+    /// What a write ended that was not its owner's own, and the rows over which it raised the watermark.
+    pub(crate) fn places_end(&mut self, lock: usize, before: Option<&LockItem>, verb: &str) {
+        let (Some(before), Some(after)) = (before, self.table.item(lock).cloned()) else {
+            return self.standing.forget(lock);
+        };
+        let is_own = matches!(verb, "release" | "give up a slot");
+        let stays = |entry: &&Entry| after.entries().any(|it| it.nonce == entry.nonce);
+        let gone: Vec<_> = before.entries().filter(|it| !stays(it)).collect();
+        for entry in gone {
+            let left = self.standing.ends(entry, self.at);
+            let is_broken = self.broken.contains(&(lock, entry.ticket.get()));
+            if let Some(left) = left.filter(|_| !is_own && !is_broken && !entry.given_back) {
+                self.ends_too_early(lock, entry.ticket, left);
+            }
+        }
+        let passed: Vec<_> = self
+            .table
+            .rows(lock)
+            .range((
+                Bound::Excluded(before.watermark),
+                Bound::Included(after.watermark.max(before.watermark)),
+            ))
+            .filter_map(|(_, row)| row.waiting().cloned())
+            .filter(|own| after.entries().all(|it| it.nonce != own.nonce))
+            .collect();
+        for own in passed {
+            if let Some(left) = self.standing.ends(&own, self.at) {
+                self.ends_too_early(lock, own.ticket, left);
+            }
+        }
+        self.tickets_pass(lock, (before.watermark, after.watermark));
+    }
+
+    /// Tickets without a row are passed.
+    fn tickets_pass(&mut self, lock: usize, (from, to): (Ticket, Ticket)) {
+        let at = self.at;
+        let passed = self.standing.drawn.extract_if(.., |(of, newest), _| {
+            *of == lock && *newest > from && *newest <= to
+        });
+        let early: Vec<_> = passed
+            .filter(|(_, until)| *until > at)
+            .map(|((_, ticket), until)| (ticket, until - at))
+            .collect();
+        for (ticket, left) in early {
+            self.ends_too_early(lock, ticket, left);
+        }
+    }
+
+    fn row_is_written(
+        &mut self,
+        lock: usize,
+        ticket: Ticket,
+        (write, sent): (&RowWrite, At),
+        before: Option<&TicketRow>,
+    ) {
+        let nothing = TicketRow {
+            ticket,
+            tickets: 1,
+            state: RowState::Void(None),
+            expires_at: 0,
+        };
+        let meant = write.apply(before, &nothing).flatten();
+        let may_join = self.standing.drawn.get(&(lock, ticket)).copied();
+        let own = meant.as_ref().and_then(TicketRow::waiting);
+        let own = own.filter(|own| match write.verb {
+            // Others may have passed a ticket that joins late.
+            "join" => may_join.is_some_and(|until| self.at < until),
+            "renew" => self.standing.knows(own.nonce),
+            _ => false,
+        });
+        if let Some(entry) = own {
+            self.standing.drawn.remove(&(lock, ticket));
+            self.standing.establishes(lock, entry, sent);
+        }
+        if write.verb == "leave" {
+            // Its owner gives it up.
+            self.standing.drawn.remove(&(lock, ticket));
+            if let Some(entry) = before.and_then(TicketRow::waiting) {
+                let is_own = write.apply(before, &nothing).is_some();
+                if is_own {
+                    self.standing.ends(entry, self.at);
+                }
+            }
+        }
+        let row = self.table.rows(lock).get(&ticket).cloned();
+        let was = before.and_then(TicketRow::waiting);
+        let is = row.as_ref().and_then(TicketRow::waiting);
+        if let Some(was) = was.filter(|was| is.is_none_or(|is| is.nonce != was.nonce)) {
+            if let Some(left) = self.standing.ends(was, self.at) {
+                self.ends_too_early(lock, ticket, left);
+            }
+        } else if was.is_none()
+            && let Some(row) = row.filter(|row| row.waiting().is_none())
+        {
+            let before = Ticket::new(row.first().get() - 1);
+            self.tickets_pass(lock, (before, row.ticket));
+        }
+    }
+
+    fn ends_too_early(&mut self, lock: usize, ticket: Ticket, left: At) {
+        let message = format!(
+            "the place of {ticket} ends {} ms too early",
+            left / 1_000_000
+        );
+        self.fail("live places stay", Some(lock), message);
+    }
+}
