@@ -242,3 +242,87 @@ impl Client {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::agent::{CallId, Claim, Clocks, Random, Wait};
+    use crate::entry::Nonce;
+    use crate::moment::HostTime;
+    use crate::told::ToldTime;
+
+    /// So many nonces, and then a panic.
+    struct Chance(u128);
+
+    impl Random for Chance {
+        fn nonce(&mut self) -> Nonce {
+            self.0 = self.0.checked_sub(1).expect("chance has run out");
+            Nonce::new(self.0)
+        }
+
+        fn unit(&mut self) -> f64 {
+            0.5
+        }
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn client() -> Client {
+        Client::new(Arc::new(Terms {
+            owner: "host".into(),
+            address: None,
+            lease: SECOND * 30,
+            margin: Duration::ZERO,
+            heartbeat: SECOND * 10,
+            request_timeout: SECOND * 2,
+            join_timeout: SECOND * 5,
+            retention: SECOND * 100_000,
+            slots: 8,
+            filled_slots: 8,
+        }))
+    }
+
+    fn calls(client: &mut Client, call: u64, chance: &mut Chance) {
+        let clocks = Clocks {
+            now: Moment(SECOND),
+            host: HostTime(SECOND),
+            told: ToldTime::default(),
+            boot: None,
+        };
+        let (call, name) = (CallId(call), "a".into());
+        let lock = Lock { name, permits: 1 };
+        let wait = match call {
+            CallId(1) => Wait::Until(Moment(SECOND * 9)),
+            _ => Wait::No,
+        };
+        let claim = Claim {
+            wait,
+            ..Claim::default()
+        };
+        let turn = Turn {
+            clocks,
+            random: chance,
+        };
+        client.handle(Input::Call { call, lock, claim }, turn);
+    }
+
+    /// What it was about to send is not sent, and nothing of it is due.
+    #[test]
+    fn an_agent_that_has_crashed_leaves_nothing() {
+        let (mut client, mut chance) = (client(), Chance(1));
+        calls(&mut client, 1, &mut chance);
+        let second = AssertUnwindSafe(|| calls(&mut client, 2, &mut chance));
+        assert!(catch_unwind(second).is_err());
+        client.buries();
+        assert!(client.poll_request().is_none() && client.next_timeout().is_none());
+        let told = std::iter::from_fn(|| client.poll_output());
+        let refused = told.filter(|told| matches!(told, Output::Refused { .. }));
+        assert_eq!(refused.count(), 2);
+        assert!(client.is_idle());
+        calls(&mut client, 3, &mut Chance(9));
+        assert!(client.poll_request().is_some());
+    }
+}
