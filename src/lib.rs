@@ -113,6 +113,7 @@
 //!
 //! - `embedded`: a DynamoDB API in this process, in memory or in a file that several processes share, for tests and
 //!   demonstrations.
+//! - `record`: a client that is a value writes what it is told, asks and tells where `FAIRLOCK_RECORD` names a file.
 //! - `udp`: [`UdpNotifier`], by which the clients of a lock tell each other when to poll.
 //! - `serde`: serde reads and writes a [`Ticket`] as a number.
 //! - `blocking`: the module `blocking`, the locks for programs without a runtime.

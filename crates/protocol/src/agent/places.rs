@@ -291,7 +291,9 @@ impl Agent {
             }
             Fate::Again(leaving) => {
                 let post = place.post.take_if(|_| leaving.is_some());
-                if !place.callers.is_empty() {
+                if place.callers.is_empty() {
+                    self.becomes(key, place, Fate::Over, scene);
+                } else {
                     let door = Door::new(Arc::clone(&place.claim), scene.clocks.now);
                     place.phase = Phase::Asking(Box::new(door));
                     self.places.insert(key, place);
