@@ -170,6 +170,11 @@ impl World {
         let now = shifted(self.at, 0).as_secs().saturating_add_signed(ahead);
         let late = self.rng.u64(0..3) * HOUR / SECOND;
         for lock in self.table.expire(now.saturating_sub(late)) {
+            if self.standing.lives(lock, self.at) {
+                let message = "TTL deletes an item on which a place stands".to_owned();
+                self.fail("live places stay", Some(lock), message);
+            }
+            self.standing.forget(lock);
             self.changes[lock] += 1;
             self.tell(lock, || "TTL deletes the item".to_owned());
             let is_promised = true;

@@ -12,6 +12,7 @@ use fairlock_protocol::item::LockItem;
 use crate::agenda::{Event, MS, SECOND};
 use crate::callers::data_of;
 use crate::host::{Caller, Doing, Held};
+use crate::live_places::turns;
 use crate::misbehaviour::Misbehaviour;
 use crate::plan::nanos;
 use crate::seen::{Data, Grant, How, Outcome, Seen, Why};
@@ -135,6 +136,7 @@ impl World {
         let it = &mut self.hosts[host];
         let asker = &mut it.callers[caller];
         asker.doing = Doing::Granted(hold);
+        asker.nonces.clear();
         let (lock, ticket) = (asker.lock, seen.ticket.get());
         let place = seen.held.footing.ticket.get();
         // Besides the enter there may be a renewal before the grant. What is more came in between.
@@ -228,6 +230,7 @@ impl World {
         let was_calm = it.troubled_at < asked;
         let is_closing = it.is_closing;
         self.see(Seen::Answered { call, lock, late });
+        self.has_left(host, caller);
         match &why {
             Refusal::NotGranted(Some(item)) if was_calm => {
                 self.is_refused_early(host, caller, item);
@@ -255,8 +258,7 @@ impl World {
     /// A call that waits is refused when its time is over, or where more come before it than it accepts.
     fn is_refused_early(&mut self, host: usize, caller: usize, item: &LockItem) {
         let it = &self.hosts[host].callers[caller];
-        let open = item.last.get().saturating_sub(item.watermark.get());
-        let before = item.turns_before(usize::MAX).saturating_add(open);
+        let before = turns(item);
         // Those of its own place come before it too.
         let others = self.hosts[host].callers.len() as u64 - 1;
         let accepts = it.limit.is_none_or(|most| before + others <= most);

@@ -251,6 +251,8 @@ pub(crate) struct Caller {
     pub(crate) until: At,
     /// The most turns that it accepts before its own.
     pub(crate) limit: Option<u64>,
+    /// Its attempts that have had a place.
+    pub(crate) nonces: Vec<Nonce>,
     /// It waits, and asks for nothing besides.
     pub(crate) is_plain: bool,
     /// The ticket of the holder that it meets, if that is all that is in its way.

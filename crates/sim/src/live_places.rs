@@ -4,16 +4,19 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use fairlock_protocol::agent::What;
-use fairlock_protocol::entry::Entry;
+use fairlock_protocol::agent::{Of, What};
+use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::item::{LockItem, RowState, TicketRow};
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::{LockWrite, RowWrite};
 
-use crate::agenda::At;
+use crate::agenda::{At, SECOND};
 use crate::parcel::Parcel;
-use crate::standing::surely;
+use crate::standing::{Left, surely};
 use crate::world::World;
+
+/// After so long a caller that was refused has left, where nothing is wrong.
+const TO_LEAVE: At = 20 * SECOND;
 
 /// What stood there before a request.
 pub(crate) struct Before {
@@ -40,7 +43,7 @@ impl World {
                 self.places_end(lock, before.item.as_deref(), write.verb);
             }
             What::WriteRow(ticket, write) => {
-                self.row_is_written(lock, *ticket, (write, sent), before.row.as_ref());
+                self.row_is_written(lock, *ticket, (write, sent), (before.row.as_ref(), parcel));
             }
             _ => {}
         }
@@ -58,6 +61,10 @@ impl World {
         if !is_of_a_place && write.verb != "draw" {
             return;
         }
+        // What is settled already is no turn any more.
+        if matches!(write.verb, "enter" | "draw") {
+            self.is_within_its_bound(lock, parcel, before);
+        }
         let Some(meant) = write.apply(before).flatten() else {
             return;
         };
@@ -67,6 +74,10 @@ impl World {
             self.standing.drawn.insert((lock, meant.last), until);
             return;
         }
+        if write.verb != "renew" {
+            let own = meant.entries().last().map(|own| own.nonce);
+            self.asks_as(parcel, own);
+        }
         let was = |entry: &Entry| before?.entries().find(|it| it.nonce == entry.nonce);
         for entry in meant.entries().filter(|it| !it.given_back) {
             if was(entry).map(|it| it.beat) != Some(entry.beat) {
@@ -75,11 +86,77 @@ impl World {
         }
     }
 
+    /// The caller of a request, if it still asks.
+    fn asker(&self, parcel: &Parcel) -> Option<(usize, usize)> {
+        let host = parcel.from.host;
+        let it = &self.hosts[host];
+        match parcel.request.of {
+            Of::Call(call) if it.life == parcel.from.life => Some((host, it.caller_of(call.0)?)),
+            _ => None,
+        }
+    }
+
+    /// No more turns come before a caller than it accepts.
+    fn is_within_its_bound(&mut self, lock: usize, parcel: &Parcel, before: Option<&LockItem>) {
+        let Some((host, caller)) = self.asker(parcel) else {
+            return;
+        };
+        let limit = self.hosts[host].callers[caller].limit;
+        if let (Some(limit), Some(before)) = (limit, before.map(turns))
+            && before > limit
+        {
+            let message = format!("{before} turns come before a caller that accepts {limit}");
+            self.fail("bounded queue", Some(lock), message);
+        }
+    }
+
+    /// An attempt of a caller has a place.
+    fn asks_as(&mut self, parcel: &Parcel, nonce: Option<Nonce>) {
+        if let (Some((host, caller)), Some(nonce)) = (self.asker(parcel), nonce) {
+            self.hosts[host].callers[caller].nonces.push(nonce);
+        }
+    }
+
+    /// A caller that shared its place with nobody is refused. Nothing of it stands there some time later, if all goes well.
+    pub(crate) fn has_left(&mut self, host: usize, caller: usize) {
+        let (at, it) = (self.at, &mut self.hosts[host]);
+        let (life, is_alone) = (it.life, it.callers.len() == 1);
+        let asker = &mut it.callers[caller];
+        let nonces = std::mem::take(&mut asker.nonces);
+        if is_alone || asker.min.is_some() || asker.max.is_some() {
+            let (asked, from) = (asker.asked, at + TO_LEAVE);
+            let left = Left {
+                host,
+                life,
+                asked,
+                from,
+            };
+            let nonces = nonces.into_iter().map(|nonce| (nonce, left));
+            self.standing.left.extend(nonces);
+        }
+    }
+
+    /// Of a caller that has left nothing comes back.
+    fn nothing_comes_back(&mut self, lock: usize, entries: &[Nonce]) {
+        let back = entries.iter().find_map(|nonce| {
+            let left = self.standing.left.get(nonce)?;
+            let it = &self.hosts[left.host];
+            let was_well = it.life == left.life && it.troubled_at < left.asked;
+            (was_well && left.from < self.at).then_some(*nonce)
+        });
+        if let Some(nonce) = back {
+            let message = format!("the place of {nonce} stands there, whose caller was refused");
+            self.fail("who left is gone", Some(lock), message);
+        }
+    }
+
     /// What a write ended that was not its owner's own, and the rows over which it raised the watermark.
     pub(crate) fn places_end(&mut self, lock: usize, before: Option<&LockItem>, verb: &str) {
         let (Some(before), Some(after)) = (before, self.table.item(lock).cloned()) else {
             return self.standing.forget(lock);
         };
+        let entries: Vec<_> = after.entries().map(|entry| entry.nonce).collect();
+        self.nothing_comes_back(lock, &entries);
         let is_own = matches!(verb, "release" | "give up a slot");
         let stays = |entry: &&Entry| after.entries().any(|it| it.nonce == entry.nonce);
         let gone: Vec<_> = before.entries().filter(|it| !stays(it)).collect();
@@ -128,7 +205,7 @@ impl World {
         lock: usize,
         ticket: Ticket,
         (write, sent): (&RowWrite, At),
-        before: Option<&TicketRow>,
+        (before, parcel): (Option<&TicketRow>, &Parcel),
     ) {
         let nothing = TicketRow {
             ticket,
@@ -145,6 +222,8 @@ impl World {
             "renew" => self.standing.knows(own.nonce),
             _ => false,
         });
+        let joins = own.filter(|_| write.verb == "join");
+        self.asks_as(parcel, joins.map(|own| own.nonce));
         if let Some(entry) = own {
             self.standing.drawn.remove(&(lock, ticket));
             self.standing.establishes(lock, entry, sent);
@@ -181,4 +260,10 @@ impl World {
         );
         self.fail("live places stay", Some(lock), message);
     }
+}
+
+/// How many turns come before one at the end of this queue, void tickets included.
+pub(crate) fn turns(item: &LockItem) -> u64 {
+    let open = item.last.get().saturating_sub(item.watermark.get());
+    item.turns_before(usize::MAX).saturating_add(open)
 }

@@ -79,8 +79,10 @@ impl Mistake {
     /// Why nothing here can notice it, if that is so.
     pub(crate) fn excuse(&self) -> Option<&'static str> {
         let of = (self.part, self.kind.as_str());
+        let of_row = format!("row: {}", self.verb);
         let any = |(verb, part, kind, _): &&Allowed| {
-            (*verb == "*" || *verb == self.verb) && (*part, *kind) == of
+            let is_alike = *verb == "*" || *verb == self.verb || (self.of_rows && *verb == of_row);
+            is_alike && (*part, *kind) == of
         };
         ALLOWED.iter().find(any).map(|(.., why)| *why)
     }
@@ -97,10 +99,11 @@ type Allowed = (&'static str, &'static str, &'static str, &'static str);
 const SAME: &str = "all users of a lock say the same permits, and items are of one format";
 const STORED: &str = "only the stored form of an item has tickets beside its places";
 const PEOPLE: &str = "for people";
-const END: &str = "no counter comes to its end";
 const CLOSED: &str = "no ticket is open, and a draw says its own";
-const EVER: &str = "an item that does not say until when stays for ever";
-const DAYS: &str = "no hold lasts for days";
+const EVER: &str = "what does not say until when stays for ever";
+const RETENTION: &str = "an item that would stay longer stays for another client's retention";
+const ROWS: &str = "no row waits for a day";
+const RENEWED: &str = "the hold is renewed before it is granted, which says so too";
 const MOVES: &str = "the other clauses say so: whoever takes the lock moves the newest ticket, or takes a slot with the watermark";
 const AGAIN: &str = "the call asks again, at the cost of a request";
 const WHOLE: &str = "no hold gives a part of its permits back";
@@ -110,6 +113,7 @@ const DATED: &str = "only another caller dates the same draw";
 const HOST: &str = "the stamp of a wall clock stays as it was seen";
 const VOID: &str = "a void row stays void";
 const ROW: &str = "a row has one nonce for ever";
+const MORE: &str = "more slots than were meant break no promise: they cost bytes";
 const WATCH: &str = "by two clocks an entry is over long after its owner believes in it; it matters where callers watch";
 
 const DELETED: &str =
@@ -124,18 +128,20 @@ const ALLOWED: &[Allowed] = &[
     ("*", EFFECT, "Forget", STORED),
     ("*", EFFECT, "GrantedAt", PEOPLE),
     ("*", EFFECT, "Since", PEOPLE),
-    ("enter", CLAUSE, "LastBelow", END),
     ("enter", EFFECT, "JoinTimeout", CLOSED),
     ("enter", EFFECT, "DrawnAt", CLOSED),
     ("enter", EFFECT, "DrawnOnHost", CLOSED),
     ("enter", EFFECT, "StaysUnlessSaid", EVER),
-    ("renew", EFFECT, "Stays", DAYS),
-    ("renew", CLAUSE, "StaysNoLonger", DAYS),
-    ("enter over the settled", EFFECT, "Stays", DAYS),
-    ("enter over the settled", CLAUSE, "StaysNoLonger", DAYS),
+    ("*", CLAUSE, "StaysNoLonger", RETENTION),
+    ("row: renew", EFFECT, "Stays", ROWS),
+    ("enter", EFFECT, "Stays", RENEWED),
+    ("enter over the settled", EFFECT, "Stays", RENEWED),
     ("enter over the settled", CLAUSE, "Free", MOVES),
     ("enter over the settled", CLAUSE, "WatermarkIs", MOVES),
     ("enter over the settled", EFFECT, "FillSlots", AGAIN),
+    ("enter", CLAUSE, "SlotsAtMost", MORE),
+    ("fill", CLAUSE, "SlotsAtMost", MORE),
+    ("leave", EFFECT, "StaysUnlessSaid", EVER),
     ("write data", CLAUSE, "PermitsAre", WHOLE),
     ("date", CLAUSE, "BeatIs", BOTH),
     ("date", CLAUSE, "StampsAre", BOTH),

@@ -16,6 +16,17 @@ pub(crate) struct Standing {
     places: BTreeMap<(Nonce, u64), (usize, At)>,
     /// By the newest of the tickets, until when they may join.
     pub(crate) drawn: BTreeMap<(usize, Ticket), At>,
+    /// The attempts of callers that were refused.
+    pub(crate) left: BTreeMap<Nonce, Left>,
+}
+
+/// A caller that was refused, of which nothing stands there from a time on.
+#[derive(Clone, Copy)]
+pub(crate) struct Left {
+    pub(crate) host: usize,
+    pub(crate) life: u32,
+    pub(crate) asked: At,
+    pub(crate) from: At,
 }
 
 /// A clock of a host runs at most one percent slow, and what a request establishes is counted from before it is sent.
@@ -34,6 +45,12 @@ impl Standing {
     pub(crate) fn knows(&self, nonce: Nonce) -> bool {
         let beats = (nonce, 0)..=(nonce, u64::MAX);
         self.places.range(beats).next().is_some()
+    }
+
+    /// Whether a place stands on a lock on which its owner counts.
+    pub(crate) fn lives(&self, lock: usize, now: At) -> bool {
+        let mut places = self.places.values();
+        places.any(|(of, until)| *of == lock && *until > now)
     }
 
     /// An entry ends, as it stood there. Says for how much longer its owner counts on it.

@@ -10,7 +10,7 @@ use fairlock_protocol::item::LockItem;
 use fastrand::Rng;
 
 use crate::agenda::{Agenda, At, Event, HOUR, Process, SECOND};
-use crate::clocks::FrontEnds;
+use crate::clocks::{FrontEnds, shifted};
 use crate::faults::Planted;
 use crate::host::{Doing, Host, Mood};
 use crate::misbehaviour::{Misbehaviour, Tokens};
@@ -208,11 +208,33 @@ impl World {
 
     fn has_done_enough(&mut self) -> bool {
         if self.plan.silence > 0 && self.turns >= self.plan.turns / 2 {
-            self.quiet_until = self.at + std::mem::take(&mut self.plan.silence);
+            self.falls_silent();
         }
         let plan = &self.plan;
         let has_done = self.requests >= plan.requests && self.turns >= plan.turns;
         has_done || self.requests >= plan.enough || self.at > self.quiet_until + LONGEST
+    }
+
+    /// Nobody asks for a while. Often that ends when TTL, by its own clock, is about to delete the item.
+    fn falls_silent(&mut self) {
+        let mut silence = std::mem::take(&mut self.plan.silence);
+        let now = shifted(self.at, 0).as_secs();
+        let left = self
+            .table
+            .item(0)
+            .map(|item| item.expires_at.saturating_sub(now));
+        let (rest, soon) = (self.rng.u64(600..5 * 3600), self.rng.u64(20..120));
+        if let Some(until) = left.and_then(|left| left.checked_sub(rest))
+            && self.rng.bool()
+        {
+            silence = until * SECOND;
+            self.plan.ttl.0 = (rest - soon).cast_signed();
+            for minute in 1..6 {
+                let at = self.at + silence + minute * 60 * SECOND;
+                self.agenda.note(at, Event::Ttl);
+            }
+        }
+        self.quiet_until = self.at + silence;
     }
 
     fn happens(&mut self, event: Event) {
