@@ -415,9 +415,7 @@ pub(crate) struct ReadAt {
 
 /// The turns of all tickets that were drawn, the holder's included. Tickets that have ended count until they are passed.
 pub(crate) fn turns(item: &LockItem) -> usize {
-    let behind = item.last.get() - item.watermark.get();
-    let turns = item.turns_before(usize::MAX).saturating_add(behind);
-    usize::try_from(turns).unwrap_or(usize::MAX)
+    usize::try_from(item.turns()).unwrap_or(usize::MAX)
 }
 
 impl Participant {

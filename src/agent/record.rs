@@ -17,10 +17,7 @@ impl Record {
     }
 
     pub(super) fn turn(&mut self, client: &mut Client, input: Option<Input>, turn: Turn<'_>) {
-        match input {
-            Some(input) => client.handle(input, turn),
-            None => client.handle_timeout(turn),
-        }
+        client.turn(input, turn);
     }
 
     pub(super) fn told(&mut self, _: &Output) {}
@@ -72,13 +69,12 @@ mod written {
             input: Option<Input>,
             turn: Turn<'_>,
         ) {
-            match (&mut self.0, input) {
-                (Some(recorder), input) => {
+            match &mut self.0 {
+                Some(recorder) => {
                     let written = recorder.turn(client, input, turn);
                     self.ends(written);
                 }
-                (None, Some(input)) => client.handle(input, turn),
-                (None, None) => client.handle_timeout(turn),
+                None => client.turn(input, turn),
             }
         }
 

@@ -193,6 +193,12 @@ impl LockItem {
         sum(held.into_iter().chain(successors))
     }
 
+    /// The turns of all tickets that were drawn, the holder's included. Tickets that have ended count until they are passed.
+    pub fn turns(&self) -> u64 {
+        let behind = self.last.get().saturating_sub(self.watermark.get());
+        self.turns_before(usize::MAX).saturating_add(behind)
+    }
+
     /// The entry at a place.
     pub fn entry_at(&self, at: At) -> Option<&Entry> {
         match at {

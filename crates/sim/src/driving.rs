@@ -12,7 +12,6 @@ use fairlock_protocol::item::LockItem;
 use crate::agenda::{Event, MS, SECOND};
 use crate::callers::data_of;
 use crate::host::{Caller, Doing, Held};
-use crate::live_places::turns;
 use crate::misbehaviour::Misbehaviour;
 use crate::plan::nanos;
 use crate::seen::{Data, Grant, How, Outcome, Seen, Why};
@@ -56,11 +55,11 @@ impl World {
             }
         }
         while let Some((id, request)) = self.hosts[host].poll_request() {
-            let wrong = self.misbehaviour;
-            for _ in 1..wrong.map_or(1, |wrong| wrong.sends(&request)) {
+            let times = self.misbehaviour.map_or(1, |wrong| wrong.sends(&request));
+            for _ in 1..times {
                 self.send(host, id, request.clone());
             }
-            if wrong.is_none_or(|wrong| wrong.sends(&request) > 0) {
+            if times > 0 {
                 self.send(host, id, request);
             }
         }
@@ -258,7 +257,7 @@ impl World {
     /// A call that waits is refused when its time is over, or where more come before it than it accepts.
     fn is_refused_early(&mut self, host: usize, caller: usize, item: &LockItem) {
         let it = &self.hosts[host].callers[caller];
-        let before = turns(item);
+        let before = item.turns();
         // Those of its own place come before it too.
         let others = self.hosts[host].callers.len() as u64 - 1;
         let accepts = it.limit.is_none_or(|most| before + others <= most);

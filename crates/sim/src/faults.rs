@@ -2,8 +2,10 @@
 
 use std::str::FromStr;
 
+use clap::ValueEnum;
+
 /// What happens to the request, or with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Fault {
     LostBefore,
     LostAfter,
@@ -22,21 +24,6 @@ pub(crate) enum Fault {
     Stop,
 }
 
-/// All of them.
-pub(crate) const FAULTS: [Fault; 11] = [
-    Fault::LostBefore,
-    Fault::LostAfter,
-    Fault::Late,
-    Fault::Doubled,
-    Fault::Busy,
-    Fault::Denied,
-    Fault::NoConnection,
-    Fault::CrashBefore,
-    Fault::CrashSent,
-    Fault::CrashAfter,
-    Fault::Stop,
-];
-
 /// A fault at the request with this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Planted {
@@ -51,7 +38,8 @@ impl FromStr for Planted {
         const FORM: &str = "is no number and fault, such as 12:LostAfter";
         let (nth, name) = text.split_once(':').ok_or(FORM)?;
         let nth = nth.parse().map_err(|_| FORM)?;
-        let fault = FAULTS.into_iter().find(|it| format!("{it:?}") == name);
+        let mut faults = Fault::value_variants().iter().copied();
+        let fault = faults.find(|it| format!("{it:?}") == name);
         fault.map(|fault| Planted { nth, fault }).ok_or(FORM)
     }
 }

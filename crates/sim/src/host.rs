@@ -175,10 +175,9 @@ impl Host {
             clocks,
             random: &mut self.chance,
         };
-        match (&mut self.record, input) {
-            (Some(record), input) => record.turn(&mut self.client, input, turn).unwrap_or(()),
-            (None, Some(input)) => self.client.handle(input, turn),
-            (None, None) => self.client.handle_timeout(turn),
+        match &mut self.record {
+            Some(record) => record.turn(&mut self.client, input, turn).unwrap_or(()),
+            None => self.client.turn(input, turn),
         }
     }
 

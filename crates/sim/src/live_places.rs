@@ -40,7 +40,6 @@ impl World {
         match &parcel.request.what {
             What::Write { write, .. } => {
                 self.is_established(lock, parcel, (write, sent), before.item.as_deref());
-                self.places_end(lock, before.item.as_deref(), write.verb);
             }
             What::WriteRow(ticket, write) => {
                 self.row_is_written(lock, *ticket, (write, sent), (before.row.as_ref(), parcel));
@@ -102,7 +101,7 @@ impl World {
             return;
         };
         let limit = self.hosts[host].callers[caller].limit;
-        if let (Some(limit), Some(before)) = (limit, before.map(turns))
+        if let (Some(limit), Some(before)) = (limit, before.map(LockItem::turns))
             && before > limit
         {
             let message = format!("{before} turns come before a caller that accepts {limit}");
@@ -151,19 +150,18 @@ impl World {
     }
 
     /// What a write ended that was not its owner's own, and the rows over which it raised the watermark.
-    pub(crate) fn places_end(&mut self, lock: usize, before: Option<&LockItem>, verb: &str) {
+    pub(crate) fn places_end(&mut self, lock: usize, before: Option<&LockItem>, by_release: bool) {
         let (Some(before), Some(after)) = (before, self.table.item(lock).cloned()) else {
             return self.standing.forget(lock);
         };
         let entries: Vec<_> = after.entries().map(|entry| entry.nonce).collect();
         self.nothing_comes_back(lock, &entries);
-        let is_own = matches!(verb, "release" | "give up a slot");
         let stays = |entry: &&Entry| after.entries().any(|it| it.nonce == entry.nonce);
         let gone: Vec<_> = before.entries().filter(|it| !stays(it)).collect();
         for entry in gone {
             let left = self.standing.ends(entry, self.at);
             let is_broken = self.broken.contains(&(lock, entry.ticket.get()));
-            if let Some(left) = left.filter(|_| !is_own && !is_broken && !entry.given_back) {
+            if let Some(left) = left.filter(|_| !by_release && !is_broken && !entry.given_back) {
                 self.ends_too_early(lock, entry.ticket, left);
             }
         }
@@ -213,7 +211,9 @@ impl World {
             state: RowState::Void(None),
             expires_at: 0,
         };
-        let meant = write.apply(before, &nothing).flatten();
+        let meant = write.apply(before, &nothing);
+        let is_own = meant.is_some();
+        let meant = meant.flatten();
         let may_join = self.standing.drawn.get(&(lock, ticket)).copied();
         let own = meant.as_ref().and_then(TicketRow::waiting);
         let own = own.filter(|own| match write.verb {
@@ -231,11 +231,8 @@ impl World {
         if write.verb == "leave" {
             // Its owner gives it up.
             self.standing.drawn.remove(&(lock, ticket));
-            if let Some(entry) = before.and_then(TicketRow::waiting) {
-                let is_own = write.apply(before, &nothing).is_some();
-                if is_own {
-                    self.standing.ends(entry, self.at);
-                }
+            if let Some(entry) = before.and_then(TicketRow::waiting).filter(|_| is_own) {
+                self.standing.ends(entry, self.at);
             }
         }
         let row = self.table.rows(lock).get(&ticket).cloned();
@@ -260,10 +257,4 @@ impl World {
         );
         self.fail("live places stay", Some(lock), message);
     }
-}
-
-/// How many turns come before one at the end of this queue, void tickets included.
-pub(crate) fn turns(item: &LockItem) -> u64 {
-    let open = item.last.get().saturating_sub(item.watermark.get());
-    item.turns_before(usize::MAX).saturating_add(open)
 }

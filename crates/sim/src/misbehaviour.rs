@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use fairlock_protocol::agent::{HoldView, Input, Loss, Order, Output, Request, Wait, What};
 use fairlock_protocol::moment::{HostTime, ServerTime};
 use fairlock_protocol::stamps::Wall;
 use fairlock_protocol::ticket::Ticket;
 
 /// What a client does wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Misbehaviour {
     BelievesLonger,
     TellsNoLoss,
@@ -38,39 +39,6 @@ pub(crate) enum Misbehaviour {
     JudgesNobody,
     HearsNoAnswer,
 }
-
-/// All of them.
-pub(crate) const MISBEHAVIOURS: [Misbehaviour; 26] = {
-    use Misbehaviour::*;
-    [
-        BelievesLonger,
-        TellsNoLoss,
-        TellsNoBreak,
-        TellsAnotherReason,
-        TellsNoRefusal,
-        RefusesTwice,
-        TellsNoOutcome,
-        GivesATokenTwice,
-        GivesTheNewestTokenFirst,
-        GrantsToTheLastCaller,
-        HidesData,
-        ReleasesNothing,
-        RenewsNothing,
-        AsksTwice,
-        WakesLate,
-        ForgetsTheShortestTime,
-        ForgetsTheLongestTime,
-        ForgetsTheBeginning,
-        ForgetsTheTimeout,
-        ForgetsToWait,
-        AcceptsFewerBefore,
-        OwesNoMargin,
-        JudgesByTheDateAlone,
-        JudgesByTheWallClockAlone,
-        JudgesNobody,
-        HearsNoAnswer,
-    ]
-};
 
 use Misbehaviour::*;
 

@@ -102,7 +102,6 @@ impl World {
         });
         if is_applied {
             self.has_changed(lock, before.as_deref(), write.verb);
-            self.places_end(lock, before.as_deref(), write.verb);
         }
         is_applied
     }

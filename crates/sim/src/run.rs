@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use clap::ValueEnum;
+
 use crate::Args;
-use crate::faults::{FAULTS, Planted};
-use crate::misbehaviour::{MISBEHAVIOURS, Misbehaviour};
+use crate::faults::{Fault, Planted};
+use crate::misbehaviour::Misbehaviour;
 use crate::mistakes::Mistake;
 use crate::oracles::Violation;
 use crate::world::{self, Options, Outcome};
@@ -121,7 +123,7 @@ pub(crate) fn every(args: &Args) -> ExitCode {
         };
         let requests = run(seed, &short).map_or(0, |it| it.requests);
         for nth in 1..=requests {
-            for fault in FAULTS {
+            for &fault in Fault::value_variants() {
                 let fault = Some(Planted { nth, fault });
                 tally.plays(seed, &with(fault), args.lines);
             }
@@ -224,8 +226,10 @@ pub(crate) fn mistakes(args: &Args) -> ExitCode {
     });
     let mistakes = mistakes.into_inner().unwrap_or_default();
     let writes = mistakes.into_iter().map(Wrong::Write);
+    let behaviours = Misbehaviour::value_variants().iter().copied();
+    let behaviours = behaviours.map(Wrong::Behaviour);
     let (allowed, mistakes): (Vec<_>, Vec<_>) = writes
-        .chain(MISBEHAVIOURS.map(Wrong::Behaviour))
+        .chain(behaviours)
         .filter(|wrong| wrong.name().contains(&args.only))
         .partition(|wrong| wrong.excuse().is_some());
     let noticed = Mutex::new(vec![None; mistakes.len()]);

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use clap::ValueEnum;
 use fairlock_protocol::agent::record::play;
 
-use crate::faults::FAULTS;
+use crate::faults::Fault;
 use crate::world::{Options, run};
 
 /// How many seeds are run.
@@ -56,7 +57,7 @@ fn a_short_history_keeps_the_promises_with_each_fault_at_each_request() {
         ..Options::default()
     };
     for nth in 1..=run(3, &short(None)).requests {
-        for fault in FAULTS {
+        for fault in Fault::value_variants() {
             let planted = format!("{nth}:{fault:?}").parse().unwrap();
             let violation = run(3, &short(Some(planted))).violation;
             let violation = violation.map(|it| (it.oracle, it.message));

@@ -413,10 +413,11 @@ impl World {
     pub(crate) fn has_changed(&mut self, lock: usize, before: Option<&LockItem>, verb: &str) {
         self.changes[lock] += 1;
         self.stands(lock, before);
+        let by_release = matches!(verb, "release" | "give up a slot");
+        self.places_end(lock, before, by_release);
         let Some(before) = before else {
             return;
         };
-        let by_release = matches!(verb, "release" | "give up a slot");
         let after = self.table.item(lock).cloned();
         for entry in before.entries() {
             let stays =

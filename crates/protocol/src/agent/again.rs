@@ -183,7 +183,8 @@ impl Sending {
         self.policy.until <= now
     }
 
-    /// Takes in that the try failed that was under way. Its sender may wait out such a failure, though its policy would not. Returns whether another follows.
+    /// Takes in that the try failed that was under way. Its sender may wait out such a failure, though its policy would not. Returns whether
+    /// another follows.
     pub(super) fn failed(
         &mut self,
         (failure, waits_out): (&Failure, bool),

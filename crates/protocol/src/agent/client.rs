@@ -114,14 +114,22 @@ impl Client {
         }
     }
 
+    /// A turn with an input, or with what is due.
+    pub fn turn(&mut self, input: Option<Input>, turn: Turn<'_>) {
+        match input {
+            Some(input) => self.handle(input, turn),
+            None => self.handle_timeout(turn),
+        }
+    }
+
     /// Does what is due.
     pub fn handle_timeout(&mut self, mut turn: Turn<'_>) {
         self.does_what_is_due(&mut turn);
     }
 
     /// Takes in that a turn ended in a panic: the agent whose turn it was has gone. What it held is lost, so that its lease ends, its calls are
-    /// refused, its orders answered, and what it was about to send is not sent. An input that came with the turn may be lost, if what was due before it broke: a driver lets that
-    /// happen first.
+    /// refused, its orders answered, and what it was about to send is not sent. An input that came with the turn may be lost, if what was due
+    /// before it broke: a driver lets that happen first.
     pub fn buries(&mut self) {
         let Some(lock) = self.acting.take() else {
             return;

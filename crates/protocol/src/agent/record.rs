@@ -123,10 +123,7 @@ fn takes(
     random: &mut dyn Random,
 ) -> thread::Result<()> {
     let turn = Turn { clocks, random };
-    catch_unwind(AssertUnwindSafe(|| match input {
-        Some(input) => client.handle(input, turn),
-        None => client.handle_timeout(turn),
-    }))
+    catch_unwind(AssertUnwindSafe(|| client.turn(input, turn)))
 }
 
 /// Causes say more of themselves than their words, which are all that a record has.

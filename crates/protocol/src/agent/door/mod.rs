@@ -328,7 +328,7 @@ impl Door {
     /// Whether some caller will not wait at the end of this queue.
     fn is_too_long(&self, item: &LockItem, cx: &Context<'_>) -> bool {
         let most = cx.callers.most_before().filter(|_| self.claim.waits());
-        most.is_some_and(|most| most < turns(item))
+        most.is_some_and(|most| most < item.turns())
     }
 
     /// The newest ticket that may have been drawn before their own. `None` if the queue is too long, or was not seen.
@@ -338,7 +338,7 @@ impl Door {
             return Some(any);
         };
         let item = self.seen.as_deref()?;
-        let more = most.checked_sub(turns(item))?;
+        let more = most.checked_sub(item.turns())?;
         Some(item.last.after(more).unwrap_or(any))
     }
 }
@@ -548,10 +548,4 @@ fn course(claim: &Claim) -> Course {
         shares: false,
         max_tries: TRIES_AT_THE_DOOR,
     })
-}
-
-/// How many turns come before one at the end of this queue, void tickets included.
-fn turns(item: &LockItem) -> u64 {
-    let open = item.last.get().saturating_sub(item.watermark.get());
-    item.turns_before(usize::MAX).saturating_add(open)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Asked, Door, Step, turns};
+use super::{Asked, Door, Step};
 use crate::agent::context::Context;
 use crate::agent::fate::Fate;
 use crate::agent::waiter::Heard;
@@ -53,7 +53,7 @@ impl Door {
 
     /// Whether a caller goes on behind what stands in the way: it waits, and the queue is not too long for it. The others are refused.
     pub(super) fn goes_on_behind(&mut self, cx: &mut Context<'_>) -> bool {
-        let before = self.way.as_ref().map_or(0, |way| turns(&way.snapshot.item));
+        let before = self.way.as_ref().map_or(0, |way| way.snapshot.item.turns());
         if !self.claim.waits() || cx.callers.are_unwilling(before) {
             return false;
         }
