@@ -186,6 +186,7 @@ pub use events::HoldEvent;
 #[cfg(feature = "embedded")]
 #[doc(inline)]
 pub use fairlock_embedded as embedded;
+pub use fairlock_protocol::outage::OutageKind;
 pub use fairlock_protocol::ticket::Ticket;
 pub use guard::LockGuard;
 pub use items::{
@@ -204,9 +205,7 @@ pub use place_id::PlaceId;
 pub use run::RunOutcome;
 pub use runtime::Clock;
 pub use semaphore::Semaphore;
-pub use state::{
-    LockData, LockState, Outage, OutageKind, Participant, Stage, Waiting, YieldRequest,
-};
+pub use state::{LockData, LockState, Outage, Participant, Stage, Waiting, YieldRequest};
 pub use sweeper::{SweepReport, TableSweepReport};
 #[cfg(feature = "metrics")]
 pub use telemetry::metric_buckets;

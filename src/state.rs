@@ -10,6 +10,7 @@ use crate::place_id::PlaceId;
 use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
 use fairlock_protocol::item::{LockItem, RowState, TicketRow, sum};
 use fairlock_protocol::lease;
+use fairlock_protocol::outage::OutageKind;
 use fairlock_protocol::pace::times;
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
@@ -212,50 +213,6 @@ pub struct Outage {
     pub kind: OutageKind,
     /// What became of the request that failed last, in one line.
     pub cause: String,
-}
-
-/// What keeps a waiting call from its turn, besides the callers before it. A request without an answer is told at once. All else is told when
-/// it has lasted for five seconds.
-///
-/// # Examples
-///
-/// ```
-/// # fn show(outage: &fairlock::Outage) {
-/// if outage.kind == fairlock::OutageKind::Throttled {
-///     eprintln!("too many requests: {}", outage.cause);
-/// }
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OutageKind {
-    /// There is no connection, no answer in time, or a server error.
-    Unreachable,
-    /// Credentials are still being loaded.
-    LoadingCredentials,
-    /// Credentials cannot be loaded, or DynamoDB does not accept them.
-    NoCredentials,
-    /// DynamoDB does not accept the signature: this host's clock is far off, or the secret key is wrong.
-    Signature,
-    /// DynamoDB is too busy, or the capacity of the table is used up.
-    Throttled,
-    /// Transactions of other programs use the item.
-    Conflict,
-    /// DynamoDB refuses the request. The call goes on for twenty seconds if a policy denies it, because a new policy does not hold at once.
-    Refused,
-}
-
-impl OutageKind {
-    /// Whether no answer came, or DynamoDB did not look at the request.
-    pub(crate) fn is_unanswered(self) -> bool {
-        match self {
-            OutageKind::Unreachable | OutageKind::NoCredentials | OutageKind::Signature => true,
-            OutageKind::LoadingCredentials
-            | OutageKind::Throttled
-            | OutageKind::Conflict
-            | OutageKind::Refused => false,
-        }
-    }
 }
 
 /// A request to give way, as [`LockGuard::yield_requested`](crate::LockGuard::yield_requested) shows it.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::client_state::{Batch, ClientInner, Trouble};
 use crate::name::LockName;
-use crate::requests::{News, Reach};
-use crate::state::OutageKind;
+use crate::requests::Reach;
 use fairlock_protocol::failure::Failure;
+use fairlock_protocol::outage::{News, OutageKind, is_unanswered};
 
 /// Builds the listener that notifies a batch, and the callers behind it at the doorway.
 pub(super) fn reach(inner: &Arc<ClientInner>, name: &LockName, batch: &Arc<Batch>) -> Reach {
@@ -29,7 +29,7 @@ pub(super) fn reach(inner: &Arc<ClientInner>, name: &LockName, batch: &Arc<Batch
             batch.note_trouble(trouble);
         }
         News::Over { kind, after } => {
-            match kind.is_unanswered() {
+            match is_unanswered(kind) {
                 true => tracing::info!(lock = %name, ?after, "reached DynamoDB again"),
                 false => tracing::info!(lock = %name, ?after, "DynamoDB serves requests again"),
             }

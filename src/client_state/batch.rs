@@ -14,12 +14,12 @@ use crate::error::{Error, LossReason};
 use crate::hold;
 use crate::name::LockName;
 use crate::offer::Granted;
-use crate::requests::ToldOutage;
-use crate::state::{OutageKind, Waiting, system_time};
+use crate::state::{Waiting, system_time};
 use crate::telemetry::Origin;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
+use fairlock_protocol::outage::{OutageKind, ToldOutage, is_unanswered};
 use fairlock_protocol::ticket::Ticket;
 
 /// A callback that is told how far an acquisition has come.
@@ -250,7 +250,7 @@ impl Batch {
     /// Notes that DynamoDB answered the batch, or the batch before it at the doorway.
     pub(crate) fn note_answered(&self) {
         let mut state = self.state();
-        state.trouble.take_if(|it| it.outage.kind.is_unanswered());
+        state.trouble.take_if(|it| is_unanswered(it.outage.kind));
         state.is_answered = true;
         self.tell(state);
     }

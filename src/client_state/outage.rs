@@ -1,11 +1,11 @@
 //! An outage: DynamoDB does not serve a waiting call.
 
 use super::ClientInner;
-use crate::requests::ToldOutage;
 use crate::state::{Outage, system_time};
 use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::moment::Moment;
+use fairlock_protocol::outage::ToldOutage;
 
 /// An outage, as waiting callers are told of it.
 #[derive(Clone, Debug)]

@@ -18,8 +18,9 @@ use crate::lock::FairLock;
 use crate::run::while_held;
 use crate::runtime::clock::Clock;
 use crate::runtime::watched::Watched;
-use crate::state::{Outage, OutageKind};
+use crate::state::Outage;
 use crate::wait::RecordWait;
+use fairlock_protocol::outage::OutageKind;
 use fairlock_protocol::ticket::Ticket;
 
 use backoff::Rests;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::moment::Moment;
+use fairlock_protocol::outage::Access;
 
 use crate::name::LockName;
 use crate::store::Store;
@@ -20,8 +21,7 @@ use brakes::Brakes;
 use denials::Denials;
 pub(crate) use policy::{Limit, RetryPolicy};
 use policy::{OnBusy, Tries, waits_out};
-use reach::Access;
-pub(crate) use reach::{News, Reach, ToldOutage};
+pub(crate) use reach::Reach;
 
 /// The first pause before a request is sent again, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);

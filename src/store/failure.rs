@@ -13,7 +13,6 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use fairlock_protocol::failure::{By, Cause, Failure, Kind, Lack, cause};
 
 use crate::error::Source;
-use crate::state::OutageKind;
 #[cfg(feature = "metrics")]
 use crate::telemetry::RequestOutcome;
 
@@ -65,24 +64,6 @@ pub(crate) fn refused(verb: &'static str, why: impl Into<Source>) -> Failure {
     Failure {
         verb,
         kind: Kind::Refused(By::Table, cause(why)),
-    }
-}
-
-impl OutageKind {
-    /// What a failure keeps a call by. Returns `None` for an item that is not ours, or damaged.
-    pub(crate) fn of(failure: &Failure) -> Option<Self> {
-        match &failure.kind {
-            Kind::Busy(_) => Some(OutageKind::Throttled),
-            Kind::Conflict(_) => Some(OutageKind::Conflict),
-            Kind::Unserved(Lack::Loading, _) => Some(OutageKind::LoadingCredentials),
-            Kind::Unserved(Lack::Credentials, _) => Some(OutageKind::NoCredentials),
-            Kind::Unserved(Lack::Signature, _) => Some(OutageKind::Signature),
-            Kind::Unserved(Lack::Connection | Lack::Answer, _) | Kind::Unknown(_) => {
-                Some(OutageKind::Unreachable)
-            }
-            Kind::Refused(..) => Some(OutageKind::Refused),
-            Kind::Invalid { .. } => None,
-        }
     }
 }
 

@@ -21,6 +21,7 @@ pub mod moment;
 pub mod notification;
 #[cfg(feature = "serde")]
 mod numeral;
+pub mod outage;
 pub mod pace;
 pub mod place;
 pub mod problem;
