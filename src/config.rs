@@ -8,6 +8,7 @@ use crate::name;
 use crate::reserved;
 use crate::runtime::clock::Clock;
 use crate::runtime::random_source::RandomSource;
+use fairlock_protocol::agent::Terms;
 pub(crate) use fairlock_protocol::clearing::{ALL_SLOTS, MAX_SLOTS};
 use fairlock_protocol::lease;
 use fairlock_protocol::problem::OF_A_FAIR_LOCK;
@@ -49,6 +50,8 @@ pub struct Testing {
     /// Whether calls read the lock first, while no answer has told the time: then the first write of a process has a date. The command
     /// does so, each of whose processes asks once.
     pub reads_first: bool,
+    /// Whether calls for a lock alone are made by the client as a value.
+    pub is_driven: bool,
 }
 
 /// The function that makes the label `lock` of a lock's metrics.
@@ -139,6 +142,7 @@ pub(crate) struct Config {
     /// How long a call that waits goes on without answers.
     pub(crate) outage_timeout: Option<Duration>,
     pub(crate) reads_first: bool,
+    pub(crate) is_driven: bool,
     #[cfg(feature = "metrics")]
     pub(crate) lock_label: Option<LockLabel>,
     pub(crate) clock: Clock,
@@ -152,8 +156,6 @@ const SECOND: Duration = Duration::from_secs(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
 /// A longer idle retention is beyond the numbers of seconds that readers accept everywhere.
 const MAX_RETENTION: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-/// How often the first successor polls by default, unless a whole heartbeat is shorter. No request to DynamoDB takes much less.
-const MIN_POLL: Duration = Duration::from_millis(2);
 /// The longest name and the longest reason in a notice, in bytes. Each notice stays on the lock item until the next.
 pub(crate) const MAX_NOTICE: usize = 128;
 /// A visitor whose requests may take minutes makes no lost draw of others cost minutes. Its join rarely takes as long.
@@ -178,12 +180,8 @@ impl TryFrom<Settings> for Config {
             .unwrap_or((lease / 3).min(lease::MAX_HEARTBEAT));
         let longest_join = (request_timeout.saturating_mul(5) / 2).clamp(5 * SECOND, LONGEST_JOIN);
         let filled_slots = FILLED_SLOTS.min(said.successor_slots);
-        let min_poll_interval = MIN_POLL.min(heartbeat);
-        let max_poll_interval = heartbeat.min(SECOND).max(min_poll_interval);
-        let (min_poll_interval, max_poll_interval) = said
-            .testing
-            .poll_interval
-            .unwrap_or((min_poll_interval, max_poll_interval));
+        let usual = Terms::usual_polls(heartbeat);
+        let (min_poll_interval, max_poll_interval) = said.testing.poll_interval.unwrap_or(usual);
         let config = Config {
             table: said.table,
             names: said.names,
@@ -206,6 +204,7 @@ impl TryFrom<Settings> for Config {
             request_timeout,
             outage_timeout: said.testing.outage_timeout,
             reads_first: said.testing.reads_first,
+            is_driven: said.testing.is_driven || std::env::var_os("FAIRLOCK_DRIVEN").is_some(),
             #[cfg(feature = "metrics")]
             lock_label: said.lock_label,
             clock: said.clock,

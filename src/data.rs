@@ -1,13 +1,17 @@
 //! What a lock carries from holder to holder: bytes on its item.
 
+use crate::agent::Watch;
+use crate::any_hold::AnyHold;
 use crate::client_state::ClientInner;
 use crate::config::MAX_DATA;
-use crate::error::{Error, Invalid};
+use crate::error::{Closed, Error, Invalid, LossReason};
 use crate::guard::LockGuard;
-use crate::hold::Hold;
+use crate::hold::{self, Hold};
 use crate::state::LockData;
+use fairlock_protocol::agent::{Done, Order};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
+use fairlock_protocol::moment::Moment;
 
 impl LockGuard {
     /// Returns the bytes that the lock carries, as the last hold that wrote any left them. They are as of the grant of this hold, or of its
@@ -82,20 +86,53 @@ impl LockGuard {
     }
 
     async fn write_data(&self, bytes: Option<&[u8]>) -> Result<(), Error> {
-        let (inner, hold) = (self.inner(), self.hold());
+        let inner = self.inner();
         if self.permits() != self.total_permits() {
             return Err(Invalid::shared_data().into());
         }
-        if let Some(reason) = hold.loss() {
+        if let Some(reason) = self.hold().loss() {
             return Err(self.lost_by(reason).into());
         }
         let started = inner.store.now();
+        let hold = match self.hold() {
+            AnyHold::Place(hold) => hold,
+            AnyHold::Value(watch) => return self.puts(watch, bytes, started).await,
+        };
         match inner.write_data(hold, bytes).await {
             Ok(Ok(())) => Ok(()),
             // A downgrade was applied whose answer never arrived.
             Ok(Err(Some(item))) if hold.saw(&item) => Err(Invalid::shared_data().into()),
-            Ok(Err(item)) => Err(self.lose_to(item)),
+            Ok(Err(item)) => Err(hold.lose_to(item).into()),
             Err(failure) => Err(self.not_told(failure, inner.store.now().since(started))),
+        }
+    }
+}
+
+impl LockGuard {
+    async fn puts(
+        &self,
+        watch: &Watch,
+        bytes: Option<&[u8]>,
+        started: Moment,
+    ) -> Result<(), Error> {
+        let done = watch.orders(Order::Put(bytes.map(Into::into))).await;
+        match done {
+            Ok(Ok(Done::NotOurs(item))) => {
+                let reason = watch.loss();
+                let reason =
+                    reason.unwrap_or_else(|| hold::evicted(item.as_deref(), self.ticket()));
+                Err(self.lost_by(reason).into())
+            }
+            Ok(Ok(Done::Lost(_))) => {
+                let reason = watch.loss().unwrap_or(LossReason::Released);
+                Err(self.lost_by(reason).into())
+            }
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(failure)) => {
+                let waited = self.inner().store.now().since(started);
+                Err(self.not_told(failure, waited))
+            }
+            Err(_) => Err(Error::ShutDown(Closed::NoRuntime)),
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The events of a hold, as every listener gets them.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt};
 
+use crate::any_hold::AnyHold;
 use crate::error::LossReason;
-use crate::hold::{Hold, HoldStatus};
+use crate::hold::HoldStatus;
 
 /// An event of a held lock, as [`LockGuard::events`](crate::LockGuard::events) reports it.
 ///
@@ -50,14 +50,14 @@ impl fmt::Display for HoldEvent {
 }
 
 /// The events of a hold from now on, after a first event that it was granted.
-pub(crate) fn of(hold: Arc<Hold>) -> impl Stream<Item = HoldEvent> + Send + 'static {
+pub(crate) fn of(hold: AnyHold) -> impl Stream<Item = HoldEvent> + Send + 'static {
     let reported = Reported::Nothing;
     stream::unfold(Listener { hold, reported }, Listener::next).fuse()
 }
 
 /// A listener. The last event that it got is all that is kept for it.
 struct Listener {
-    hold: Arc<Hold>,
+    hold: AnyHold,
     reported: Reported,
 }
 

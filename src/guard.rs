@@ -10,16 +10,19 @@ use std::time::Duration;
 use futures::stream::Stream;
 use tokio::sync::oneshot;
 
+use crate::agent::{Held, Ordered};
+use crate::any_hold::AnyHold;
 use crate::client_state::{ClientHandle, Holding, Released, STANDSTILL};
-use crate::error::{Closed, Error, LockLost, LossReason};
+use crate::error::{Closed, Error, Invalid, LockLost, LossReason};
 use crate::events::{self, HoldEvent};
-use crate::hold::{self, Departure, Hold};
+use crate::hold::{self, Departure};
 use crate::place_id::PlaceId;
 use crate::place_writes::{Ended, LeaseTerm};
 use crate::state::YieldRequest;
+use fairlock_protocol::agent::{Done, Order};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
-use fairlock_protocol::item::LockItem;
+use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
 
 /// A held lock, whose lease is renewed in the background until the guard is released, dropped, or lost.
@@ -46,21 +49,52 @@ use fairlock_protocol::ticket::Ticket;
 /// ```
 #[must_use = "a lock is released as soon as its guard is dropped"]
 pub struct LockGuard {
-    holding: Holding,
+    kept: Kept,
+    hold: AnyHold,
+}
+
+/// A hold, with what gives it back.
+enum Kept {
+    Place(Holding),
+    Value(ClientHandle, Held),
 }
 
 impl LockGuard {
     /// Makes the guard of a hold that its caller has taken.
     pub(crate) fn of(holding: Holding) -> LockGuard {
-        LockGuard { holding }
+        LockGuard {
+            hold: AnyHold::Place(Arc::clone(&holding.hold)),
+            kept: Kept::Place(holding),
+        }
+    }
+
+    /// The same of a hold of a client that is a value.
+    pub(crate) fn of_value(inner: ClientHandle, held: Held) -> LockGuard {
+        LockGuard {
+            hold: AnyHold::Value(held.watch().clone()),
+            kept: Kept::Value(inner, held),
+        }
     }
 
     pub(crate) fn inner(&self) -> &ClientHandle {
-        &self.holding.inner
+        match &self.kept {
+            Kept::Place(holding) => &holding.inner,
+            Kept::Value(inner, _) => inner,
+        }
     }
 
-    pub(crate) fn hold(&self) -> &Arc<Hold> {
-        &self.holding.hold
+    pub(crate) fn hold(&self) -> &AnyHold {
+        &self.hold
+    }
+
+    /// What only a place does.
+    pub(crate) fn place(&self) -> Result<&Holding, Invalid> {
+        match &self.kept {
+            Kept::Place(holding) => Ok(holding),
+            Kept::Value(..) => Err(Invalid::new(
+                "a client that is a value does not do this yet",
+            )),
+        }
     }
 
     /// Returns the lock's name.
@@ -73,7 +107,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn name(&self) -> &str {
-        self.hold().name.lock()
+        self.hold().name().lock()
     }
 
     /// Returns the ticket of this hold, which is its fencing token. It is greater than the ticket of every hold of this lock before it,
@@ -87,7 +121,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn ticket(&self) -> Ticket {
-        self.hold().ticket
+        self.hold().ticket()
     }
 
     /// Returns how many of the lock's permits the guard holds: all if it holds the lock exclusively, one if it shares a fair lock.
@@ -113,7 +147,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn total_permits(&self) -> u64 {
-        self.hold().name.permits().unwrap_or_default()
+        self.hold().name().permits().unwrap_or_default()
     }
 
     /// Returns how long this hold may still be trusted if no renewal succeeds from now on. Zero once it is lost.
@@ -217,15 +251,10 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn lost(&self) -> impl Future<Output = LockLost> + Send + use<> {
-        let (lock, ticket) = (self.name().to_owned(), self.ticket());
-        let hold = Arc::clone(self.hold());
+        let hold = self.hold().clone();
         async move {
-            match hold.wait_ended().await {
-                Some(reason) => LockLost {
-                    lock,
-                    ticket,
-                    reason,
-                },
+            match hold.ended().await {
+                Some(reason) => hold.lost_by(reason),
                 None => std::future::pending().await,
             }
         }
@@ -280,7 +309,7 @@ impl LockGuard {
     /// # fn main() {}
     /// ```
     pub fn events(&self) -> impl Stream<Item = HoldEvent> + Send + use<> {
-        events::of(Arc::clone(self.hold()))
+        events::of(self.hold().clone())
     }
 
     /// The request of another client that this hold give way, as of the last renewal: [`LockClient::ask_to_yield`] makes one. It takes
@@ -324,7 +353,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn asked_to_yield(&self) -> impl Future<Output = YieldRequest> + Send + use<> {
-        let hold = Arc::clone(self.hold());
+        let hold = self.hold().clone();
         async move { hold.wait_yield_requested().await }
     }
 
@@ -361,8 +390,17 @@ impl LockGuard {
     /// ```
     pub async fn release(mut self) -> Result<(), Error> {
         let lost = self.hold().loss();
-        let told = self.holding.release();
-        ended(&self.holding, lost, told, "release").await.map(drop)
+        match &mut self.kept {
+            Kept::Place(holding) => {
+                let told = holding.release();
+                ended(holding, lost, told, "release").await.map(drop)
+            }
+            Kept::Value(inner, held) => {
+                let (lost, told) = held.gives_back();
+                let until = held.watch().view.seen().until;
+                given_back(inner, &self.hold, (lost, until), told).await
+            }
+        }
     }
 
     /// Turns the hold into a lease. Returns the entry of the lease.
@@ -371,18 +409,33 @@ impl LockGuard {
         term: LeaseTerm,
         verb: &'static str,
     ) -> Result<Entry, Error> {
+        self.place()?;
         let lost = self.hold().loss();
-        let told = self.holding.lease_out(term);
-        match ended(&self.holding, lost, told, verb).await? {
+        let Kept::Place(holding) = &mut self.kept else {
+            return Err(self.lost_by(LossReason::Released).into());
+        };
+        let told = holding.lease_out(term);
+        match ended(holding, lost, told, verb).await? {
             Ended::LeasedOut(entry) => Ok(*entry),
             // No other outcome comes of a hold that becomes a lease, but that of a hold that ended in the same moment.
-            _ => Err(self.lost_by(self.hold().expiry_reason()).into()),
+            _ => Err(holding.hold.lost_by(holding.hold.expiry_reason()).into()),
         }
     }
 
     /// Notes that no work began under this hold.
     pub(crate) fn was_not_used(&self) {
-        self.hold().was_not_used();
+        match &self.kept {
+            Kept::Place(holding) => holding.hold.was_not_used(),
+            Kept::Value(_, held) => held.was_not_used(),
+        }
+    }
+
+    /// Begins its bounds.
+    pub(crate) fn begin_bounds(&self) {
+        match &self.kept {
+            Kept::Place(holding) => holding.hold.begin_bounds(),
+            Kept::Value(_, held) => drop(held.watch().orders(Order::BeginBounds)),
+        }
     }
 
     /// Releases a hold that was lost before its caller took the guard.
@@ -398,11 +451,6 @@ impl LockGuard {
 
     pub(crate) fn lost_by(&self, reason: LossReason) -> LockLost {
         self.hold().lost_by(reason)
-    }
-
-    /// Ends a hold that the item does not show any more.
-    pub(crate) fn lose_to(&self, item: Option<LockItem>) -> Error {
-        self.hold().lose_to(item).into()
     }
 
     pub(crate) fn not_told(&self, failure: Failure, waited: Duration) -> Error {
@@ -449,6 +497,39 @@ async fn ended(
         // The runtime is gone: the lease ends the hold.
         Some(Err(_)) => Err(Error::ShutDown(Closed::NoRuntime)),
         None => Err(inner.stands_still(verb, inner.store.now().since(started))),
+    }
+}
+
+/// The same of a hold of a client that is a value.
+async fn given_back(
+    inner: &ClientHandle,
+    hold: &AnyHold,
+    (lost, until): (Option<LossReason>, Moment),
+    told: Ordered,
+) -> Result<(), Error> {
+    let (store, started) = (&inner.store, inner.store.now());
+    let config = store.config();
+    // A hold that was lost may have ended long ago.
+    let late = until.max(started) + config.request_timeout + STANDSTILL;
+    let told = tokio::select! {
+        biased;
+        told = told => Some(told),
+        () = config.clock.sleep_until_if_counted(late) => None,
+    };
+    if let Some(reason) = lost {
+        return Err(hold.lost_by(reason).into());
+    }
+    let waited = store.now().since(started);
+    match told {
+        Some(Ok(Ok(Done::NotOurs(item)))) => {
+            let reason = hold::evicted(item.as_deref(), hold.ticket());
+            Err(hold.lost_by(reason).into())
+        }
+        Some(Ok(Ok(_))) => Ok(()),
+        Some(Ok(Err(failure))) => Err(Error::of(failure, &config.table, waited)),
+        // The runtime is gone: the lease ends the hold.
+        Some(Err(_)) => Err(Error::ShutDown(Closed::NoRuntime)),
+        None => Err(inner.stands_still("release", waited)),
     }
 }
 

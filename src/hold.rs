@@ -149,6 +149,32 @@ impl HoldState {
 /// Counted, because seeded nonces repeat from test to test.
 static HELD: Mutex<BTreeMap<(Nonce, Ticket), usize>> = Mutex::new(BTreeMap::new());
 
+/// This process holds a lock at a place, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct HeldHere((Nonce, Ticket));
+
+impl HeldHere {
+    pub(crate) fn at(place: (Nonce, Ticket)) -> Self {
+        *locked(&HELD).entry(place).or_default() += 1;
+        HeldHere(place)
+    }
+}
+
+impl Drop for HeldHere {
+    fn drop(&mut self) {
+        forget(self.0);
+    }
+}
+
+fn forget(place: (Nonce, Ticket)) {
+    if let btree_map::Entry::Occupied(mut count) = locked(&HELD).entry(place) {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
+        }
+    }
+}
+
 impl Hold {
     /// The hold with `ticket` that `entry` shows, which is this client's own at its place. The hold lasts no longer than the entry's lease
     /// less its safety margin, and no longer than this client's own lease. The next renewal writes the client's lease, and other
@@ -562,13 +588,7 @@ impl Hold {
 
     /// Notes that this process no longer holds the lock.
     fn forget(&self) {
-        let mut held = locked(&HELD);
-        if let btree_map::Entry::Occupied(mut count) = held.entry(self.place()) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
-        }
+        forget(self.place());
     }
 
     pub(crate) fn status(&self) -> HoldStatus {

@@ -130,6 +130,7 @@
 
 mod acquire;
 mod agent;
+mod any_hold;
 mod attempt;
 #[cfg(feature = "blocking")]
 pub mod blocking;
@@ -176,8 +177,6 @@ mod undated;
 mod wait;
 mod waiter;
 
-#[doc(hidden)]
-pub use agent::{Driven, Held};
 pub use client::{HeldLocks, LockClient, LockClientBuilder, ShutdownReport};
 #[doc(hidden)]
 pub use config::Testing;

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod call;
+mod driven;
 
 use std::fmt;
 use std::sync::Arc;
@@ -430,6 +431,11 @@ impl FairLock {
             RecordWait::Timeout(_) | RecordWait::Infinite => started,
         };
         let until = self.until(wait, begins);
+        let is_alone = Some(permits) == self.name.permits() && self.sought.is_none();
+        if let Some(driven) = self.inner.driven().filter(|_| is_alone) {
+            let times = (started, until);
+            return Box::pin(self.asks(driven, wait, times, &origin)).await;
+        }
         // Each round but the last ended with a hold that was lost before its caller took the guard.
         loop {
             let call = Call::start(self, permits, wait, (started, until), &origin);

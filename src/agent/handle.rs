@@ -1,209 +1,198 @@
-//! What callers have of a driver: its mailbox, and their holds.
+//! What callers have of a driver: its mailbox, and what comes back from it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fairlock_protocol::agent::{
-    CallId, Claim, Done, Input, Lock, Loss, Order, Refusal, Terms, Wait,
-};
-use fairlock_protocol::failure::Failure;
-use fairlock_protocol::ticket::Ticket;
+use fairlock_protocol::agent::{CallId, Claim, Client, Input, Lock, Refusal, Terms, Work};
+use fairlock_protocol::item::LockItem;
+use fairlock_protocol::moment::Moment;
 use tokio::sync::{mpsc, oneshot};
 
 use super::driver::Driver;
-use super::mail::{Giver, Message, Offered, Outbox};
-use super::post::Post;
-use super::view::{JustEnded, View};
-use crate::config::SHARERS;
-use crate::notify::Notifier;
+use super::ground::{Ground, Views};
+use super::held::Held;
+use super::mail::{Caller, Message, Observer, Offered, Outbox};
+use super::notes;
+use super::post;
+use super::record::Record;
+use super::view::{Stand, View};
+use crate::name::LockName;
+use crate::notify::Notifications;
 use crate::requests::Requests;
-use crate::runtime::background::Background;
-use crate::runtime::clock::Clock;
-use crate::wait::RecordWait;
+use crate::runtime::background::{Background, Open};
+use crate::telemetry::Origin;
 
 /// A client that is a value, and is driven.
 #[derive(Debug)]
-pub struct Driven(Arc<Mailbox>);
-
-#[derive(Debug)]
-pub(super) struct Mailbox {
-    messages: Outbox,
-    clock: Clock,
+pub(crate) struct Driven {
+    mailbox: Outbox,
+    ground: Ground,
     calls: AtomicU64,
 }
 
-impl Mailbox {
-    /// A driver that has gone leaves no view that is held, so nothing is lost with a message to it.
-    fn puts(&self, message: Message) {
-        let _ = self.messages.send(message);
-    }
+/// How a caller asks.
+pub(crate) struct Asks<'a> {
+    pub(crate) lock: &'a LockName,
+    pub(crate) claim: Claim,
+    pub(crate) observer: Option<Observer>,
+    pub(crate) origin: &'a Origin,
+    /// When its driver must have answered.
+    pub(crate) end: Option<Moment>,
 }
 
-impl Drop for Mailbox {
-    fn drop(&mut self) {
-        self.puts(Message::Deserted);
-    }
+/// What comes of asking.
+pub(crate) enum Asked {
+    Granted(Held),
+    /// The hold was lost before its caller came for it.
+    Lost(Held),
+    Refused(Refusal),
+    /// The driver does not run.
+    StandsStill,
 }
 
 impl Driven {
     pub(crate) fn new(
         requests: Requests,
-        background: &Background,
-        notifier: Option<Arc<dyn Notifier>>,
+        background: &Arc<Background>,
+        post: Option<Arc<Notifications>>,
     ) -> Self {
-        let (messages, inbox) = mpsc::unbounded_channel();
-        let post = notifier.map(Post);
-        let address = post.as_ref().map(|post| post.0.address().into());
+        let (mailbox, inbox) = mpsc::unbounded_channel();
+        let address = post.as_ref().map(|post| post.address().into());
         let terms = Arc::new(terms(&requests, address));
-        let clock = requests.store.config().clock.clone();
         if let Some(post) = post.clone() {
-            background.spawn_unlisted(post.listens(messages.clone()));
+            background.spawn_unlisted(post::listens(post, mailbox.clone()));
         }
-        let driver = Driver::new(terms, requests, (messages.clone(), inbox), post);
+        let ground = Ground {
+            requests,
+            background: Arc::clone(background),
+            views: Views::default(),
+        };
+        let record = Record::begins(&terms);
+        let client = (Client::new(terms), record);
+        let driver = Driver::new(client, ground.clone(), (mailbox.clone(), inbox), post);
         background.spawn_unlisted(driver.runs());
-        let calls = AtomicU64::new(0);
-        Driven(Arc::new(Mailbox {
-            messages,
-            clock,
-            calls,
-        }))
-    }
-
-    /// Asks for a lock, for as long as `wait` says.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future gives back what the call has in the table.
-    ///
-    /// # Errors
-    ///
-    /// Why the caller does not get the lock.
-    pub async fn acquire(
-        &self,
-        name: &str,
-        wait: RecordWait,
-        claim: Claim,
-    ) -> Result<Held, Refusal> {
-        let lock = Lock {
-            name: name.into(),
-            permits: SHARERS,
-        };
-        let wait = match wait {
-            RecordWait::NoWait => Wait::No,
-            RecordWait::Timeout(span) => Wait::Until(self.0.clock.now() + span),
-            RecordWait::Infinite => Wait::Forever,
-        };
-        let Offered { view, .. } = &self.asks(lock, Claim { wait, ..claim }).await?;
-        if !view.takes() {
-            return Err(Refusal::Untaken);
+        Driven {
+            mailbox,
+            ground,
+            calls: AtomicU64::new(0),
         }
-        self.0.puts(Message::Told(Input::Taken(view.hold)));
-        Ok(Held {
-            view: Arc::clone(view),
-            mailbox: Arc::clone(&self.0),
-            is_given_back: false,
-        })
     }
 
-    async fn asks(&self, lock: Lock, claim: Claim) -> Result<Offered, Refusal> {
-        let call = CallId(self.0.calls.fetch_add(1, Ordering::Relaxed));
-        let (to, answer) = oneshot::channel();
+    /// A driver that has gone leaves no view that is held, so nothing is lost with a message to it.
+    fn puts(&self, message: Message) {
+        let _ = self.mailbox.send(message);
+    }
+
+    fn open(&self, lock: &LockName, work: Work) -> Open {
+        self.ground.background.open(notes::job(lock, None, work))
+    }
+
+    /// Asks for a lock. Dropping the future gives back what the call has in the table.
+    pub(crate) async fn asks(&self, asks: Asks<'_>) -> Asked {
+        let Asks {
+            lock,
+            claim,
+            observer,
+            origin,
+            end,
+        } = asks;
+        let call = CallId(self.calls.fetch_add(1, Ordering::Relaxed));
+        let (to, mut answer) = oneshot::channel();
         let mut asking = Asking {
-            mailbox: &self.0,
+            driven: self,
+            lock,
             call: Some(call),
         };
-        self.0.puts(Message::Call {
+        self.puts(Message::Call {
             call,
-            lock,
+            lock: of(lock),
             claim: Box::new(claim),
-            to,
+            caller: Box::new(Caller {
+                to,
+                observer,
+                origin: origin.clone(),
+            }),
         });
-        let answer = answer.await;
+        let answer = match end {
+            None => answer.await,
+            Some(end) => tokio::select! {
+                biased;
+                answer = &mut answer => answer,
+                () = self.ground.requests.store.config().clock.sleep_until_if_counted(end) => {
+                    return Asked::StandsStill;
+                }
+            },
+        };
         asking.call = None;
-        answer.unwrap_or(Err(Refusal::NoRuntime))
+        match answer {
+            Ok(Ok(offered)) => self.takes(&offered),
+            Ok(Err(why)) => Asked::Refused(why),
+            Err(_) => Asked::Refused(Refusal::NoRuntime),
+        }
+    }
+
+    fn takes(&self, offered: &Offered) -> Asked {
+        let (view, mailbox) = (&offered.view, &self.mailbox);
+        let held = || Held::new(Arc::clone(view), mailbox.clone(), &self.ground.background);
+        if view.takes() {
+            self.puts(Message::Told(Input::Taken(view.hold)));
+            return match held() {
+                held if held.watch().is_held() => Asked::Granted(held),
+                held => Asked::Lost(held),
+            };
+        }
+        match view.stand() {
+            Stand::Lost(_) => Asked::Lost(held()),
+            _ => Asked::Refused(Refusal::Untaken),
+        }
+    }
+
+    /// Shuts the client down.
+    pub(crate) fn closes(&self, keeps_holds: bool, open: Open) {
+        self.puts(Message::Close(Input::Close { keeps_holds }, open));
+    }
+
+    /// An operation outside of the client saw this item.
+    pub(crate) fn sees(&self, lock: &LockName, item: &LockItem) {
+        let (lock, item) = (of(lock), Arc::new(item.clone()));
+        self.puts(Message::Told(Input::Seen { lock, item }));
+    }
+
+    /// What its callers hold.
+    pub(crate) fn held(&self) -> Vec<Arc<View>> {
+        let mut views = self.ground.views.all();
+        views.retain(|view| !view.remaining().is_zero());
+        views
+    }
+}
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        self.puts(Message::Deserted);
     }
 }
 
 /// A call that is not answered. Dropped, it is cancelled.
 struct Asking<'a> {
-    mailbox: &'a Mailbox,
+    driven: &'a Driven,
+    lock: &'a LockName,
     call: Option<CallId>,
 }
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
         if let Some(call) = self.call {
-            self.mailbox.puts(Message::Cancel(call));
+            let open = self.driven.open(self.lock, Work::Leave);
+            self.driven.puts(Message::Cancel(call, open));
         }
     }
 }
 
-/// A lock that is held. Dropped, it is given back.
-#[derive(Debug)]
-pub struct Held {
-    view: Arc<View>,
-    mailbox: Arc<Mailbox>,
-    is_given_back: bool,
-}
-
-impl Held {
-    /// Its fencing token.
-    pub fn ticket(&self) -> Ticket {
-        self.view.ticket
-    }
-
-    /// Whether its owner may still believe that it holds the lock.
-    pub fn is_held(&self) -> bool {
-        let is_held = self.view.is_held();
-        is_held.unwrap_or_else(|JustEnded| {
-            self.has_expired();
-            false
-        })
-    }
-
-    fn has_expired(&self) {
-        let expired = Input::Expired(self.view.hold);
-        self.mailbox.puts(Message::Told(expired));
-    }
-
-    /// Waits until it is lost. Cancel safe.
-    pub async fn lost(&self) -> Loss {
-        if let Err(JustEnded) = self.view.ends().await {
-            self.has_expired();
-        }
-        self.view.loss()
-    }
-
-    /// Gives it back, and waits for what becomes of that.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future only stops the waiting.
-    ///
-    /// # Errors
-    ///
-    /// The release failed, or was not answered in time.
-    pub async fn release(mut self) -> Result<Done, Failure> {
-        let (to, answer) = oneshot::channel();
-        self.gives_back(Some(to));
-        let answer = answer.await;
-        answer.unwrap_or(Ok(Done::Lost(Loss::NoRuntime)))
-    }
-
-    /// Once: a hold that was lost is also given back, since its caller is done with it.
-    fn gives_back(&mut self, to: Option<Giver>) {
-        if std::mem::replace(&mut self.is_given_back, true) {
-            return;
-        }
-        self.view.gives_back();
-        let (hold, order) = (self.view.hold, Order::Release { is_unused: false });
-        self.mailbox.puts(Message::Order { hold, order, to });
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.gives_back(None);
+/// The lock, as the value has it.
+fn of(lock: &LockName) -> Lock {
+    Lock {
+        name: lock.lock().into(),
+        permits: lock.permits().unwrap_or_default(),
     }
 }
 
@@ -219,6 +208,8 @@ fn terms(requests: &Requests, address: Option<Arc<str>>) -> Terms {
         request_timeout: config.request_timeout,
         join_timeout: config.join_timeout,
         retention: config.idle_retention,
+        outage: config.outage_timeout,
+        polls: (config.min_poll_interval, config.max_poll_interval),
         slots: config.successor_slots,
         filled_slots: config.filled_slots,
     }

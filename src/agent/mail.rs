@@ -7,9 +7,19 @@ use fairlock_protocol::failure::Failure;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::view::View;
+use crate::runtime::background::Open;
+use crate::state::Waiting;
+use crate::telemetry::Origin;
 
 /// Where the answer to a call goes.
-pub(super) type Caller = oneshot::Sender<Result<Offered, Refusal>>;
+pub(super) struct Caller {
+    pub(super) to: oneshot::Sender<Result<Offered, Refusal>>,
+    pub(super) observer: Option<Observer>,
+    pub(super) origin: Origin,
+}
+
+/// What a call is told while it waits.
+pub(super) type Observer = Arc<dyn Fn(&Waiting) + Send + Sync>;
 
 /// Where the outcome of an order goes.
 pub(super) type Giver = oneshot::Sender<Result<Done, Failure>>;
@@ -21,18 +31,24 @@ pub(super) enum Message {
         call: CallId,
         lock: Lock,
         claim: Box<Claim>,
-        to: Caller,
+        caller: Box<Caller>,
     },
-    /// The caller of this call has gone.
-    Cancel(CallId),
+    /// The caller of this call has gone. Until the client has heard of that, it has work to do.
+    Cancel(CallId, Open),
+    /// The observer of this call panicked.
+    Unobserved(CallId),
     /// A holder wants something, and may wait for what becomes of it.
     Order {
         hold: HoldId,
         order: Order,
-        to: Option<Giver>,
+        to: Giver,
+        /// A release is work to be done from the moment at which the hold was given back.
+        open: Option<Open>,
     },
     /// What the value is told as it is.
     Told(Input),
+    /// The client is shut down. Until it has heard of that, it has work to do.
+    Close(Input, Open),
     /// Something came to the client's address. Others wait until it is taken in.
     Datagram(Box<[u8]>, OwnedSemaphorePermit),
     /// The last handle has gone.

@@ -6,10 +6,17 @@
 
 mod carry;
 mod driver;
+mod ground;
 mod handle;
+mod held;
 mod mail;
+mod notes;
 mod post;
 mod record;
 mod view;
+mod words;
 
-pub use handle::{Driven, Held};
+pub(crate) use handle::{Asked, Asks, Driven};
+pub(crate) use held::{Held, Ordered, Watch};
+pub(crate) use view::Stand;
+pub(crate) use words::refused;

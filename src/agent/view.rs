@@ -1,135 +1,289 @@
 //! A hold as its caller sees it. It tells the truth though no task runs that would update it.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fairlock_protocol::agent::{HoldId, HoldView, Loss};
+use fairlock_protocol::item::{ItemHold, LockItem, Notice};
+use fairlock_protocol::lease;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
-use tokio::sync::Notify;
 
+use super::words::{reason, yield_request};
+use crate::error::{LockLost, LossReason};
+use crate::hold::HeldHere;
+use crate::name::LockName;
+use crate::place_id::PlaceId;
 use crate::runtime::clock::Clock;
+use crate::runtime::watched::Watched;
+use crate::state::YieldRequest;
+use crate::telemetry::HoldTelemetry;
 
-/// Where a hold stands. It only goes forward, and one exchange decides who ends it.
-mod stand {
+/// Where a hold stands. It only goes forward, and one change decides what ends it.
+#[derive(Clone, Debug)]
+pub(crate) enum Stand {
     /// Its caller has not come for it.
-    pub(super) const OFFERED: u8 = 0;
-    pub(super) const HELD: u8 = 1;
-    pub(super) const LOST: u8 = 2;
-    pub(super) const GIVEN_BACK: u8 = 3;
+    Offered,
+    Held,
+    Lost(LossReason),
+    GivenBack,
 }
 
 #[derive(Debug)]
-pub(super) struct View {
+pub(crate) struct View {
     pub(super) hold: HoldId,
-    pub(super) ticket: Ticket,
+    pub(crate) ticket: Ticket,
+    pub(crate) name: LockName,
+    pub(crate) telemetry: HoldTelemetry,
     clock: Clock,
-    stand: AtomicU8,
-    /// The local deadline, in nanoseconds of the clock.
-    until: AtomicU64,
-    seen: Mutex<HoldView>,
-    why: OnceLock<Loss>,
-    ended: Notify,
+    begun: Moment,
+    now: Watched<Now>,
+}
+
+#[derive(Debug)]
+struct Now {
+    stand: Stand,
+    seen: HoldView,
+    /// How many times it was seen.
+    times: u64,
+    /// Until it ends, this process holds the lock.
+    here: Option<HeldHere>,
 }
 
 impl View {
-    pub(super) fn new(hold: HoldId, seen: HoldView, clock: Clock) -> Self {
+    pub(super) fn new(
+        hold: HoldId,
+        seen: HoldView,
+        (name, telemetry): (LockName, HoldTelemetry),
+        clock: Clock,
+    ) -> Self {
+        let here = HeldHere::at((seen.nonce, seen.held.footing.ticket));
         View {
             hold,
             ticket: seen.ticket,
+            name,
+            telemetry,
+            begun: clock.now(),
             clock,
-            stand: AtomicU8::new(stand::OFFERED),
-            until: AtomicU64::new(nanos(seen.until)),
-            seen: Mutex::new(seen),
-            why: OnceLock::new(),
-            ended: Notify::new(),
+            now: Watched::new(Now {
+                stand: Stand::Offered,
+                seen,
+                times: 0,
+                here: Some(here),
+            }),
         }
     }
 
     /// Its caller has come. `false` if it was taken back, or lost, before.
     pub(super) fn takes(&self) -> bool {
-        self.goes(stand::OFFERED, stand::HELD)
+        self.now.change(|now| {
+            let is_offered = matches!(now.stand, Stand::Offered);
+            if is_offered {
+                now.stand = Stand::Held;
+            }
+            is_offered
+        })
     }
 
     /// Takes it back from a caller that has not come. `false` if it has.
     pub(super) fn takes_back(&self) -> bool {
-        self.goes(stand::OFFERED, stand::GIVEN_BACK)
+        let is_offered = |stand: &Stand| matches!(stand, Stand::Offered);
+        let takes_back = self.ends_as(Stand::GivenBack, is_offered);
+        if takes_back {
+            self.telemetry.given_back(self.lasted());
+        }
+        takes_back
     }
 
-    /// Its caller gives it back. `false` if it has ended before.
-    pub(super) fn gives_back(&self) -> bool {
-        self.goes(stand::HELD, stand::GIVEN_BACK)
+    /// Its caller gives it back. The loss, if it has ended before.
+    pub(super) fn gives_back(&self) -> Result<Option<LossReason>, JustEnded> {
+        let ended = self.is_held();
+        let is_held = |stand: &Stand| matches!(stand, Stand::Held);
+        if self.ends_as(Stand::GivenBack, is_held) {
+            self.telemetry.given_back(self.lasted());
+        }
+        ended.map(|_| self.loss())
     }
 
-    pub(super) fn loses(&self, why: Loss) {
-        // Whoever sees it lost reads why.
-        let _ = self.why.set(why);
-        if self.goes(stand::HELD, stand::LOST) || self.goes(stand::OFFERED, stand::LOST) {
-            self.ended.notify_waiters();
+    /// Ends it as lost, unless it has ended.
+    pub(super) fn loses(&self, why: &Loss) {
+        let why = reason(why);
+        let stands = |stand: &Stand| matches!(stand, Stand::Offered | Stand::Held);
+        if self.ends_as(Stand::Lost(why.clone()), stands) {
+            self.telemetry.lost(&why, self.lasted());
         }
     }
 
-    fn goes(&self, from: u8, to: u8) -> bool {
-        let gone = self
-            .stand
-            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
-        gone.is_ok()
+    fn ends_as(&self, how: Stand, may: impl FnOnce(&Stand) -> bool) -> bool {
+        self.now.change(|now| {
+            let ends = may(&now.stand);
+            if ends {
+                now.stand = how;
+                now.here = None;
+            }
+            ends
+        })
+    }
+
+    fn lasted(&self) -> Duration {
+        self.clock.now().since(self.begun)
     }
 
     pub(super) fn sees(&self, seen: HoldView) {
-        self.until.store(nanos(seen.until), Ordering::Release);
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
-    }
-
-    pub(super) fn seen(&self) -> HoldView {
-        let seen = self.seen.lock();
-        seen.unwrap_or_else(PoisonError::into_inner).clone()
+        self.now.change(|now| {
+            now.seen = seen;
+            now.times += 1;
+            true
+        });
     }
 
     fn until(&self) -> Moment {
-        Moment(Duration::from_nanos(self.until.load(Ordering::Acquire)))
+        self.now.read(|now| now.seen.until)
+    }
+
+    /// How much of it may still be trusted.
+    pub(crate) fn remaining(&self) -> Duration {
+        // Read first: a renewal that is taken in meanwhile was in time for it.
+        let at = self.clock.now();
+        self.now.read(|now| match now.stand {
+            Stand::Held => now.seen.until.since(at),
+            _ => Duration::ZERO,
+        })
     }
 
     /// Whether its caller may believe that it holds the lock. `Err` if its deadline has just been seen to pass: it is lost from then on, though
     /// its driver may be about to tell a later one.
     pub(super) fn is_held(&self) -> Result<bool, JustEnded> {
-        if self.stand.load(Ordering::Acquire) != stand::HELD {
-            return Ok(false);
+        let at = self.clock.now();
+        let ends_by = self.now.read(|now| match now.stand {
+            Stand::Held if at < now.seen.until => Some(None),
+            Stand::Held => Some(Some(now.seen.ends_by.clone())),
+            _ => None,
+        });
+        match ends_by {
+            Some(None) => Ok(true),
+            None => Ok(false),
+            Some(Some(ends_by)) => {
+                self.loses(&ends_by);
+                Err(JustEnded)
+            }
         }
-        if self.clock.now() < self.until() {
-            return Ok(true);
+    }
+
+    /// Whether a third of the lease is left, or less, and renewals fail.
+    pub(crate) fn is_in_danger(&self) -> bool {
+        self.is_failing() && self.until_danger().is_zero()
+    }
+
+    fn is_failing(&self) -> bool {
+        self.now.read(|now| now.seen.trouble.is_some())
+    }
+
+    fn until_danger(&self) -> Duration {
+        let lease = self.now.read(|now| now.seen.lease);
+        lease::until_danger(lease, self.remaining())
+    }
+
+    /// Waits until it has ended, or until it is in danger if it was not, or no longer in danger if it was. Cancel safe. Each round ends with the
+    /// hold, with news of it, or in danger.
+    pub(super) async fn news(&self, was_in_danger: bool) -> Result<Stand, JustEnded> {
+        loop {
+            let times = self.now.read(|now| now.times);
+            let is_held = self.is_held()?;
+            if !is_held || self.is_in_danger() != was_in_danger {
+                return Ok(self.stand());
+            }
+            let is_news = |now: &Now| !matches!(now.stand, Stand::Held) || now.times != times;
+            let is_failing = self.is_failing();
+            tokio::select! {
+                biased;
+                () = self.now.wait_for(|now| is_news(now).then_some(())) => {}
+                () = self.clock.sleep(self.until_danger()), if is_failing && !was_in_danger => {}
+                () = self.clock.sleep_until_if_counted(self.until()) => {}
+            }
         }
-        self.loses(self.seen().ends_by);
-        Err(JustEnded)
+    }
+
+    pub(crate) fn stand(&self) -> Stand {
+        self.now.read(|now| now.stand.clone())
     }
 
     /// Waits until its caller may not believe in it any more.
     pub(super) async fn ends(&self) -> Result<(), JustEnded> {
-        loop {
-            let ended = self.ended.notified();
-            if !self.is_held()? {
-                return Ok(());
-            }
+        while self.is_held()? {
+            let ended = |now: &Now| (!matches!(now.stand, Stand::Held)).then_some(());
             tokio::select! {
                 biased;
-                () = ended => {}
-                () = self.clock.sleep_until(self.until()) => {}
+                () = self.now.wait_for(ended) => {}
+                () = self.clock.sleep_until_if_counted(self.until()) => {}
             }
+        }
+        Ok(())
+    }
+
+    /// Why it was lost, if it was.
+    pub(crate) fn loss(&self) -> Option<LossReason> {
+        match self.stand() {
+            Stand::Lost(why) => Some(why),
+            _ => None,
         }
     }
 
-    /// Why it was lost.
-    pub(super) fn loss(&self) -> Loss {
-        self.why.get().cloned().unwrap_or(Loss::Expired)
+    pub(crate) fn lost_by(&self, reason: LossReason) -> LockLost {
+        LockLost {
+            lock: self.name.lock().to_owned(),
+            ticket: self.ticket,
+            reason,
+        }
+    }
+
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.now
+            .read(|now| now.seen.trouble.as_deref().map(str::to_owned))
+    }
+
+    pub(crate) fn item(&self) -> Arc<LockItem> {
+        self.now.read(|now| Arc::clone(&now.seen.item))
+    }
+
+    /// Where it stands in the table, and how many turns its place has from now on.
+    pub(crate) fn held(&self) -> (ItemHold, u64) {
+        let held = self.now.read(|now| now.seen.held);
+        let newest = held.footing.ticket.get();
+        (held, newest.saturating_sub(self.ticket.get()) + 1)
+    }
+
+    pub(crate) fn seen(&self) -> HoldView {
+        self.now.read(|now| now.seen.clone())
+    }
+
+    pub(crate) fn place_id(&self) -> PlaceId {
+        self.now.read(|now| {
+            let newest = now.seen.held.footing.ticket;
+            let permits = now.seen.held.permits;
+            PlaceId::of(
+                &self.name,
+                now.seen.nonce,
+                (newest, now.seen.tickets),
+                permits,
+            )
+        })
+    }
+
+    fn requested(&self, now: &Now) -> Option<YieldRequest> {
+        let asked: &Notice = now.seen.item.asked.as_deref()?;
+        asked.is_for(self.ticket).then(|| yield_request(asked))
+    }
+
+    pub(crate) fn yield_requested(&self) -> Option<YieldRequest> {
+        self.now.read(|now| self.requested(now))
+    }
+
+    pub(crate) async fn wait_yield_requested(&self) -> YieldRequest {
+        self.now.wait_for(|now| self.requested(now)).await
     }
 }
 
 /// The deadline of a hold was seen to pass, which its driver does not know.
 #[derive(Debug)]
-pub(super) struct JustEnded;
-
-/// The longest time that a clock counts is some five hundred years.
-fn nanos(moment: Moment) -> u64 {
-    u64::try_from(moment.0.as_nanos()).unwrap_or(u64::MAX)
-}
+pub(crate) struct JustEnded;

@@ -4,7 +4,6 @@ mod builder;
 
 use std::time::Duration;
 
-use crate::agent::Driven;
 use crate::client_state::ClientHandle;
 use crate::config::SHARERS;
 use crate::error::{Error, Invalid};
@@ -12,6 +11,7 @@ use crate::lease_lock::LeaseLock;
 use crate::lock::FairLock;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
+use crate::runtime::background::Job;
 use crate::semaphore::{MAX_PERMITS, Semaphore};
 use fairlock_protocol::ticket::Ticket;
 
@@ -197,12 +197,6 @@ impl LockClient {
         Some(self.inner.notifications.as_ref()?.counts())
     }
 
-    /// The client as a value, by which tests call it beside the other one.
-    #[doc(hidden)]
-    pub fn driven(&self) -> &Driven {
-        self.inner.driven()
-    }
-
     fn name(&self, name: &str, permits: u64) -> Result<LockName, Error> {
         let name = LockName::new(name, &self.inner.store.config().namespace)?;
         Ok(name.with_permits(permits))
@@ -261,6 +255,10 @@ impl LockClient {
                 .iter()
                 .filter(|hold| hold.is_held())
                 .map(|hold| (hold.name.to_string(), hold.ticket))
+                .chain(inner.used().into_iter().flat_map(|it| {
+                    let held = it.held().into_iter();
+                    held.map(|view| (view.name.to_string(), view.ticket))
+                }))
                 .collect(),
             rows_left: inner.requests.denials.left(),
         }
@@ -274,6 +272,10 @@ impl LockClient {
             inner.background.forget_failures();
         }
         inner.closed.cancel();
+        if let Some(driven) = inner.used() {
+            let open = inner.background.open(Job::closes());
+            driven.closes(held == HeldLocks::Keep, open);
+        }
         inner.refuse_all();
         if held == HeldLocks::Release {
             inner.release_all();

@@ -37,7 +37,7 @@ use crate::runtime::background::{Background, Job, Listed, Open, Task};
 use crate::store::Store;
 use crate::telemetry::ReleaseOutcome;
 use fairlock_protocol::entry::Nonce;
-use fairlock_protocol::failure::{Failure, cause};
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{At, LockItem, TicketRow};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::PollSchedule;
@@ -96,11 +96,17 @@ impl ClientInner {
         }
     }
 
-    /// The client as a value, which its first use starts.
-    pub(crate) fn driven(&self) -> &Driven {
-        let notifier = || self.notifications.as_ref().map(|it| it.notifier());
-        let starts = || Driven::new(self.requests.clone(), &self.background, notifier());
-        self.driven.get_or_init(starts)
+    /// The client as a value, which its first use starts, if calls for the lock alone are its.
+    pub(crate) fn driven(&self) -> Option<&Driven> {
+        let post = || self.notifications.clone();
+        let starts = || Driven::new(self.requests.clone(), &self.background, post());
+        let is_driven = self.store.config().is_driven;
+        is_driven.then(|| self.driven.get_or_init(starts))
+    }
+
+    /// The same, if it has been used.
+    pub(crate) fn used(&self) -> Option<&Driven> {
+        self.driven.get()
     }
 
     /// Waits for work of a call, no longer than a request may take. Waits neither beyond `until` nor for a client that is shut down.
@@ -144,12 +150,7 @@ impl ClientInner {
         waited: Duration,
         why: &'static str,
     ) -> Error {
-        Error::Unavailable {
-            table: self.store.config().table.clone(),
-            verb,
-            waited,
-            source: cause(why),
-        }
+        Error::unavailable(&self.store.config().table, verb, waited, why)
     }
 
     /// When the caller of a call that does not wait stops waiting for it. Returns `None` outside of a runtime, where nothing counts the
@@ -220,6 +221,9 @@ impl ClientInner {
     /// Takes in a lock item that an answer showed. If a place on it belongs to an ended attempt, a late request made it, and it is given up
     /// at once. More copies of that request may come, so the attempt is remembered again when that is done.
     pub(crate) fn saw(self: &Arc<Self>, name: &LockName, item: &LockItem) {
+        if let Some(driven) = self.used() {
+            driven.sees(name, item);
+        }
         let late = self.directory.saw(name, item, self.store.now());
         for entry in late {
             tracing::info!(lock = %name, ticket = %entry.ticket, "a late request of an ended attempt took a place: gives it up");

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use fairlock_protocol::agent::Refusal;
+
 use super::ClientInner;
+use crate::agent::{Driven, refused};
 use crate::error::{Error, Holder};
 use crate::name::LockName;
 
@@ -12,6 +15,12 @@ impl ClientInner {
     /// A hold counts while its guard may be relied on. A hold that was lost or given back does not, and neither do permits that a guard has
     /// given back.
     pub(crate) fn self_wait(&self, name: &LockName, permits: u64) -> Option<Error> {
+        let held = self.used().map(Driven::held).unwrap_or_default();
+        if let Some(own) = held.iter().find(|it| it.name.lock() == name.lock()) {
+            let seen = Box::new(own.seen());
+            let config = self.store.config();
+            return Some(refused(Refusal::Own(seen), name, Duration::ZERO, config));
+        }
         let mut own = self.directory.held_of(name);
         own.retain(|hold| hold.is_held() && hold.permits() > 0);
         // Of holds that have seen different numbers, the largest counts: no call is refused that could be granted.

@@ -183,6 +183,23 @@ impl Error {
     }
 }
 
+impl Error {
+    /// The error of a call whose time has run out, though no request of its own failed.
+    pub(crate) fn unavailable(
+        table: &str,
+        verb: &'static str,
+        waited: Duration,
+        why: &'static str,
+    ) -> Self {
+        Error::Unavailable {
+            table: table.to_owned(),
+            verb,
+            waited,
+            source: fairlock_protocol::failure::cause(why),
+        }
+    }
+}
+
 impl From<Invalid> for Error {
     fn from(invalid: Invalid) -> Self {
         Error::Invalid(invalid)

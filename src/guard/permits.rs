@@ -92,10 +92,10 @@ impl LockGuard {
         }
         let Holding {
             inner, hold, batch, ..
-        } = &self.holding;
+        } = self.place()?;
         match inner.give_back(hold, batch, permits).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(item)) => Err(self.lose_to(item)),
+            Ok(Err(item)) => Err(hold.lose_to(item).into()),
             Err(failure) => Err(self.not_told(failure, self.inner().store.now().since(started))),
         }
     }

@@ -56,9 +56,9 @@ impl LockGuard {
     pub async fn into_lease(self, id: impl Into<String>, span: Duration) -> Result<Lease, Error> {
         const VERB: &str = "turn a hold into a lease";
         let id = id.into();
-        let name = self.hold().name.clone();
+        let name = self.hold().name().clone();
         let permits = self.permits();
-        let leases = LeaseLock::of_hold(self.inner(), self.hold(), permits);
+        let leases = LeaseLock::of_hold(self.inner(), &self.place()?.hold, permits);
         leases.check_call(&id, span)?;
         let past = leases.in_time(VERB, leases.know_the_past(VERB)).await?;
         let term = LeaseTerm {

@@ -499,7 +499,7 @@ impl MultiLock {
             }
         }
         for guard in &taken.guards {
-            guard.hold().begin_bounds();
+            guard.begin_bounds();
         }
         Taken::All(taken)
     }

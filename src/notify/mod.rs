@@ -68,8 +68,8 @@ impl Notifications {
         Registration::new(Arc::clone(self), key, inbox)
     }
 
-    pub(crate) fn notifier(&self) -> Arc<dyn Notifier> {
-        Arc::clone(&self.notifier)
+    pub(crate) fn notifier(&self) -> &dyn Notifier {
+        &*self.notifier
     }
 
     pub(crate) fn address(&self) -> &str {
@@ -91,19 +91,33 @@ impl Notifications {
 
     /// A panic of the caller's own notifier loses the datagram. It must end no hold, and no task that a place is leaving in.
     fn send(&self, address: &str, to: PlaceKey, kind: Kind) {
+        self.sends(address, &Notification { to, kind }.datagram());
+    }
+
+    /// Sends a datagram. A panic of the notifier loses it.
+    pub(crate) fn sends(&self, address: &str, datagram: &[u8]) {
         self.sent.fetch_add(1, Ordering::Relaxed);
         telemetry::notified(Notice::Sent);
-        let datagram = Notification { to, kind }.datagram();
-        let sends = AssertUnwindSafe(|| self.notifier.send(address, &datagram));
+        let sends = AssertUnwindSafe(|| self.notifier.send(address, datagram));
         if catch_unwind(sends).is_err() {
             tracing::warn!(address, "the notifier panicked: the notification is lost");
         }
     }
 
     /// Takes in what arrived. Whatever does not fit a place of this client is counted, and answered by nothing.
-    fn receive(&self, datagram: &[u8]) {
+    pub(crate) fn received(&self) {
         self.received.fetch_add(1, Ordering::Relaxed);
         telemetry::notified(Notice::Received);
+    }
+
+    /// What was received fits no place.
+    pub(crate) fn dropped(&self) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+        telemetry::notified(Notice::Dropped);
+    }
+
+    fn receive(&self, datagram: &[u8]) {
+        self.received();
         let known = Notification::read(datagram).and_then(|notification| {
             let inbox = self.places().get(&notification.to).cloned()?;
             Some((inbox, notification.kind))
@@ -114,10 +128,7 @@ impl Notifications {
                     self.send(&address, from, Kind::Confirm);
                 }
             }
-            None => {
-                self.dropped.fetch_add(1, Ordering::Relaxed);
-                telemetry::notified(Notice::Dropped);
-            }
+            None => self.dropped(),
         }
     }
 

@@ -137,7 +137,7 @@ impl Requests {
             };
             self.note_throttling(&failure);
             tries.note(&failure, policy);
-            let denied = (self.reach.refused_since(), self.store.now());
+            let denied = self.reach.refused_for();
             if !policy.goes_on(&failure, tries, denied) || !self.has_time_left(policy) {
                 return Err(failure);
             }
@@ -209,7 +209,7 @@ impl Requests {
 
     /// Whether a failure is a denial that has not lasted for too long yet.
     pub(crate) fn waits_out(&self, failure: &Failure) -> bool {
-        waits_out(failure, self.reach.refused_since(), self.store.now())
+        waits_out(failure, self.reach.refused_for())
     }
 
     pub(crate) fn has_time_left(&self, policy: &RetryPolicy) -> bool {

@@ -154,12 +154,12 @@ impl Tries {
 
 impl RetryPolicy {
     /// Whether the policy, whose time has not ended, sends a request again after these tries, of which this was the last failure. A denied
-    /// call has been denied since `denied`.
+    /// call has been denied for `denied`.
     pub(super) fn goes_on(
         &self,
         failure: &Failure,
         tries: Tries,
-        (denied, now): (Option<Moment>, Moment),
+        denied: Option<Duration>,
     ) -> bool {
         let reads_first = matches!(self.busy, OnBusy::ReadFirst(_));
         if reads_first && failure.is_busy() && !tries.is_in_doubt {
@@ -167,7 +167,7 @@ impl RetryPolicy {
         }
         let may_help = match self.refusals {
             OnRejection::Retry if failure.is_refused() => true,
-            OnRejection::WaitOut if failure.is_denied() => waits_out(failure, denied, now),
+            OnRejection::WaitOut if failure.is_denied() => waits_out(failure, denied),
             OnRejection::Retry | OnRejection::WaitOut | OnRejection::Fail => failure.is_transient(),
         };
         may_help && self.limit.allows(tries.counted)
@@ -175,6 +175,6 @@ impl RetryPolicy {
 }
 
 /// Whether a failure is a denial that has not lasted for too long yet.
-pub(super) fn waits_out(failure: &Failure, denied: Option<Moment>, now: Moment) -> bool {
-    failure.is_denied() && denied.is_some_and(|since| now < since + DENIED_FOR)
+pub(super) fn waits_out(failure: &Failure, denied: Option<Duration>) -> bool {
+    failure.is_denied() && denied.is_some_and(|lasted| lasted < DENIED_FOR)
 }

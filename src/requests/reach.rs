@@ -63,9 +63,9 @@ impl Reach {
         self.0.as_ref()?.state().due()
     }
 
-    /// Since when DynamoDB has refused the requests of the call.
-    pub(super) fn refused_since(&self) -> Option<Moment> {
-        self.0.as_ref()?.state().refused_since()
+    /// For how long DynamoDB has refused the requests of the call.
+    pub(super) fn refused_for(&self) -> Option<Duration> {
+        self.0.as_ref()?.state().refused_for()
     }
 
     /// When there are no more attempts: at the end of a call's policy, or when there have been no answers for as long as the call

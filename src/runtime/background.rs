@@ -21,6 +21,17 @@ pub(crate) struct Job {
     pub(crate) task: Task,
 }
 
+impl Job {
+    /// The client hears that it is shut down.
+    pub(crate) fn closes() -> Self {
+        Job {
+            lock: String::new(),
+            ticket: None,
+            task: Task::Close,
+        }
+    }
+}
+
 impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.task {
@@ -31,6 +42,7 @@ impl fmt::Display for Job {
             Task::Clean => "cleaning up behind",
             Task::Heartbeat => "renewing",
             Task::Poll => "polling",
+            Task::Close => "closing",
         };
         match self.ticket {
             Some(ticket) => write!(f, "{what} lock `{}` (ticket {ticket})", self.lock),
@@ -49,6 +61,8 @@ pub(crate) enum Task {
     Clean,
     Heartbeat,
     Poll,
+    /// The client hears that it is shut down.
+    Close,
 }
 
 impl Task {
@@ -180,7 +194,9 @@ impl Background {
 
     /// What was not done: the jobs that run and should have ended, and those that failed.
     pub(crate) fn undone(&self) -> impl Iterator<Item = Job> + use<> {
-        self.unfinished().into_iter().chain(self.failures())
+        let unfinished = self.unfinished().into_iter();
+        let told = unfinished.filter(|job| job.task != Task::Close);
+        told.chain(self.failures())
     }
 
     /// The jobs that run and should have ended.

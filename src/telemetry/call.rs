@@ -37,6 +37,13 @@ pub(crate) struct Origin {
     pub(super) started: Moment,
 }
 
+impl Origin {
+    /// The span of the call.
+    pub(crate) fn span(&self) -> Span {
+        self.call.clone()
+    }
+}
+
 impl Wait {
     pub(crate) fn begin(config: &Config, name: &LockName) -> Wait {
         #[cfg(feature = "metrics")]

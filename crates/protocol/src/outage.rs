@@ -163,10 +163,11 @@ impl Outages {
         Some(self.untold()?.due(self.told))
     }
 
-    /// Since when DynamoDB has refused the requests of the call.
-    pub fn refused_since(&self) -> Option<Moment> {
+    /// For how long DynamoDB has refused requests, up to the newest one that it refused. While a process stands still, none is refused.
+    pub fn refused_for(&self) -> Option<Duration> {
         let refused = self.kept().filter(|it| it.kind == OutageKind::Refused);
-        refused.map(|it| it.of_kind_since).min()
+        let newest = refused.max_by_key(|it| it.newest)?;
+        Some(newest.newest.since(newest.of_kind_since))
     }
 
     /// Since when no request of the call was answered, if the last one was not.
@@ -207,7 +208,9 @@ impl Outages {
         }
         let before = self.of(access).take();
         let since = before.as_ref().map_or(sent, |it| it.since);
-        let same = before.filter(|it| it.kind == kind);
+        // What was denied long before says nothing of this denial.
+        let goes_on = |it: &Kept| kind != OutageKind::Refused || sent < it.newest + SOME_SECONDS;
+        let same = before.filter(|it| it.kind == kind && goes_on(it));
         let of_kind_since = same.map_or(sent, |it| it.of_kind_since);
         *self.of(access) = Some(Kept {
             since,

@@ -80,6 +80,8 @@ impl World {
         let meets = self.meets(host, number).filter(|_| is_refused);
         let meets_dead = self.meets_dead(number, self.at).filter(|_| is_refused);
         let limit = self.limit();
+        let denies_self_wait = self.rng.u8(0..12) == 0;
+        let is_observed = !is_refused && self.rng.u8(0..3) == 0;
         let is_plain = !is_refused && bounds == Bounds::default() && limit.is_none();
         let it = &mut self.hosts[host];
         let asker = &mut it.callers[caller];
@@ -88,8 +90,11 @@ impl World {
         (asker.min, asker.max) = (bounds.min.map(nanos), bounds.max.map(nanos));
         (asker.begins_later, asker.requests) = (bounds.begin_later, 0);
         (asker.waits, asker.is_plain, asker.limit) = (!is_refused, is_plain, limit);
+        (asker.is_observed, asker.denies_self_wait) = (is_observed, denies_self_wait);
+        (asker.place, asker.is_kept) = (None, false);
         (asker.plain, asker.meets, asker.meets_dead) = (plain, meets, meets_dead);
         let lasts = nanos(it.terms.no_wait_lasts());
+        let timeout = nanos(it.terms.request_timeout);
         asker.until = match wait {
             Wait::No => self.at,
             Wait::Until(until) => it.clock.when(until),
@@ -97,7 +102,7 @@ impl World {
         };
         let due = match wait {
             Wait::No => self.at + lasts + lasts / 90 + 50 * MS,
-            Wait::Until(_) => asker.until + lasts,
+            Wait::Until(_) => asker.until + timeout + timeout / 90 + 50 * MS,
             Wait::Forever => asker.until,
         };
         let (call_no, late) = (asker.call, it.late);
@@ -111,6 +116,8 @@ impl World {
             bounds,
             wait,
             max_waiters: limit,
+            is_observed,
+            denies_self_wait,
             ..Claim::default()
         };
         let process = self.hosts[host].process(host);
@@ -248,7 +255,7 @@ impl World {
         if now < held.until {
             return true;
         }
-        held.is_over = true;
+        (held.is_over, held.ended) = (true, self.at);
         let (uid, lock) = (held.uid, held.lock);
         let how = How::Passed;
         self.is_lost_for_nothing(host, hold);
@@ -321,7 +328,7 @@ impl World {
         let reply = ReplyId(it.next());
         it.callers[caller].doing = Doing::Releasing(hold, reply);
         if let Some(held) = it.holds.get_mut(&hold).filter(|held| !held.is_over) {
-            held.is_over = true;
+            (held.is_over, held.ended) = (true, self.at);
             let (hold, lock) = (held.uid, held.lock);
             let how = How::GivenBack;
             self.see(Seen::Ended { hold, lock, how });

@@ -9,7 +9,7 @@ use fairlock_protocol::agent::{
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 
-use crate::agenda::{Event, MS, SECOND};
+use crate::agenda::{At, Event, MS, SECOND};
 use crate::callers::data_of;
 use crate::host::{Caller, Doing, Held};
 use crate::misbehaviour::Misbehaviour;
@@ -29,6 +29,7 @@ impl World {
             ..
         }) = &input
             && let Some(held) = self.hosts[host].holds.get_mut(hold)
+            && !held.is_over
         {
             held.began = Some(self.at);
             let hold = held.uid;
@@ -110,11 +111,13 @@ impl World {
             },
             Output::Refused { call, why } => self.refused(host, call.0, why),
             Output::TakeBack(hold) => self.asked_back(host, hold),
+            Output::Waits { call, waiting } => self.told_how_it_stands(host, call, &waiting),
             Output::View { hold, seen } => self.sees(host, hold, &seen),
             Output::Lost { hold, why } => self.lost(host, hold, &why),
             Output::Done { reply, done } => self.done(host, reply, done),
             Output::Send { to, datagram } => self.sends_datagram(&to, datagram),
-            Output::Undone { .. } | Output::Shown { .. } => {}
+            Output::Unfit | Output::Undone { .. } | Output::Noted { .. } | Output::Shown { .. } => {
+            }
         }
     }
 
@@ -166,6 +169,7 @@ impl World {
                 place,
                 until: seen.until,
                 is_over: false,
+                ended: At::MAX,
                 puts: 0,
                 began: (!begins_later).then_some(self.at),
             },
@@ -228,11 +232,14 @@ impl World {
         let waits = asker.waits;
         let was_calm = it.troubled_at < asked;
         let is_closing = it.is_closing;
+        let is_late = self.at + MS >= asker.until;
         self.see(Seen::Answered { call, lock, late });
         self.has_left(host, caller);
+        self.is_refused_early(host, caller, &why);
         match &why {
-            Refusal::NotGranted(Some(item)) if was_calm => {
-                self.is_refused_early(host, caller, item);
+            Refusal::NotGranted {
+                item: Some(item), ..
+            } if was_calm => {
                 self.was_kept_out(host, caller, item);
                 self.counts_refusal(host, caller, item);
             }
@@ -243,7 +250,7 @@ impl World {
                     "refused as shut down, which it is not".to_owned(),
                 );
             }
-            Refusal::Failed(failure) if failure.is_denied() && waits => {
+            Refusal::Failed(failure) if failure.is_denied() && waits && !is_late => {
                 self.was_denied(host, lock);
             }
             Refusal::Crashed | Refusal::NoRuntime | Refusal::Untaken => {
@@ -252,19 +259,6 @@ impl World {
             _ => {}
         }
         self.rests_longer(host, caller);
-    }
-
-    /// A call that waits is refused when its time is over, or where more come before it than it accepts.
-    fn is_refused_early(&mut self, host: usize, caller: usize, item: &LockItem) {
-        let it = &self.hosts[host].callers[caller];
-        let before = item.turns();
-        // Those of its own place come before it too.
-        let others = self.hosts[host].callers.len() as u64 - 1;
-        let accepts = it.limit.is_none_or(|most| before + others <= most);
-        if it.waits && self.at + MS < it.until && accepts {
-            let lock = Some(it.lock);
-            self.fail("calls", lock, "refused before its time is over".to_owned());
-        }
     }
 
     /// A waiting call puts up for 20 s with a policy that denies its requests.
@@ -321,6 +315,7 @@ impl World {
                 "not shut down".to_owned(),
             );
         }
+        held.ended = held.ended.min(self.at);
         if !std::mem::replace(&mut held.is_over, true) {
             let how = How::Lost(reason(why));
             if matches!(why, Loss::Expired | Loss::Unreachable(_)) {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use fairlock_protocol::agent::record::Recorder;
 use fairlock_protocol::agent::{
-    Client, Clocks, HoldId, Input, Lock, Output, Random, ReplyId, Request, RequestId, Terms, Turn,
+    Client, Clocks, HoldId, Input, Lock, Output, Random, ReplyId, Request, RequestId, Stood, Terms,
+    Turn,
 };
 use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::moment::{Moment, ServerTime};
@@ -250,6 +251,12 @@ pub(crate) struct Caller {
     pub(crate) until: At,
     /// The most turns that it accepts before its own.
     pub(crate) limit: Option<u64>,
+    /// It is told how it stands, and was told so.
+    pub(crate) is_observed: bool,
+    pub(crate) place: Option<Place>,
+    pub(crate) is_kept: bool,
+    /// It does not wait for its own client.
+    pub(crate) denies_self_wait: bool,
     /// Its attempts that have had a place.
     pub(crate) nonces: Vec<Nonce>,
     /// It waits, and asks for nothing besides.
@@ -260,6 +267,15 @@ pub(crate) struct Caller {
     pub(crate) meets_dead: Option<(u64, u32)>,
     /// How long each step of its work takes.
     pub(crate) step: At,
+}
+
+/// What a caller was told last of a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) stood: Stood,
+    pub(crate) position: u64,
+    /// The holder that it was told of.
+    pub(crate) holder: Option<u64>,
 }
 
 /// A hold, as its caller sees it.
@@ -274,6 +290,7 @@ pub(crate) struct Held {
     pub(crate) until: Moment,
     /// Its caller does not believe in it any more.
     pub(crate) is_over: bool,
+    pub(crate) ended: At,
     pub(crate) puts: u64,
     /// When its bounds began.
     pub(crate) began: Option<At>,

@@ -20,6 +20,7 @@ mod operator;
 mod oracles;
 mod parcel;
 mod plan;
+mod queue_told;
 mod remains;
 mod replay;
 mod run;

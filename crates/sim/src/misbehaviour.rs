@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use fairlock_protocol::agent::{HoldView, Input, Loss, Order, Output, Request, Wait, What};
+use fairlock_protocol::agent::{
+    HoldView, Input, Loss, Order, Output, Refusal, Request, Wait, What,
+};
 use fairlock_protocol::moment::{HostTime, ServerTime};
 use fairlock_protocol::stamps::Wall;
 use fairlock_protocol::ticket::Ticket;
@@ -33,6 +35,10 @@ pub(crate) enum Misbehaviour {
     ForgetsTheTimeout,
     ForgetsToWait,
     AcceptsFewerBefore,
+    TellsAnotherLimit,
+    DeniesAnySelfWait,
+    TellsTwiceHowItStands,
+    StandsFurtherBack,
     OwesNoMargin,
     JudgesByTheDateAlone,
     JudgesByTheWallClockAlone,
@@ -58,6 +64,7 @@ impl Misbehaviour {
             (AcceptsFewerBefore, Input::Call { claim, .. }) => {
                 claim.max_waiters = claim.max_waiters.map(|most| most / 2);
             }
+            (DeniesAnySelfWait, Input::Call { claim, .. }) => claim.denies_self_wait = true,
             (
                 ForgetsTheBeginning,
                 Input::Order {
@@ -104,7 +111,20 @@ impl Misbehaviour {
                     ..
                 },
             ) => return Vec::new(),
-            (RefusesTwice, Output::Refused { .. }) => return vec![output.clone(), output],
+            (RefusesTwice, Output::Refused { .. })
+            | (TellsTwiceHowItStands, Output::Waits { .. }) => {
+                return vec![output.clone(), output];
+            }
+            (
+                TellsAnotherLimit,
+                Output::Refused {
+                    why: Refusal::QueueFull { limit, .. },
+                    ..
+                },
+            ) => *limit += 1,
+            (StandsFurtherBack, Output::Waits { waiting, .. }) => {
+                waiting.position = waiting.position.map(|it| 9_u64.saturating_sub(it));
+            }
             (TellsAnotherReason, Output::Lost { why, .. }) => *why = Loss::Deleted,
             (HidesData, Output::Granted { seen, .. }) => {
                 let mut item = (*seen.item).clone();

@@ -261,14 +261,17 @@ impl TermsPlan {
             true => lease / rng.u32(4..10),
             false => Duration::ZERO,
         };
+        let heartbeat = (lease / rng.u32(3..6)).min(Duration::from_secs(10));
         Terms {
             owner: format!("host-{host}").into(),
             address: self.has_addresses.then(|| format!("{host}").into()),
             lease,
             margin,
-            heartbeat: (lease / rng.u32(3..6)).min(Duration::from_secs(10)),
+            heartbeat,
             request_timeout: timeout,
             join_timeout: Duration::from_secs([1, 2, 5, 20][rng.usize(0..4)]),
+            outage: None,
+            polls: Terms::usual_polls(heartbeat),
             retention: DAY * rng.u32(1..4),
             slots: 8,
             filled_slots: 8,

@@ -47,10 +47,10 @@ impl Standing {
         self.places.range(beats).next().is_some()
     }
 
-    /// Whether a place stands on a lock on which its owner counts.
+    /// Whether a place stands on a lock on which its owner counts. A place that was never renewed may have come to an item that it has not seen.
     pub(crate) fn lives(&self, lock: usize, now: At) -> bool {
-        let mut places = self.places.values();
-        places.any(|(of, until)| *of == lock && *until > now)
+        let mut places = self.places.iter().filter(|((_, beat), _)| *beat > 0);
+        places.any(|(_, (of, until))| *of == lock && *until > now)
     }
 
     /// An entry ends, as it stood there. Says for how much longer its owner counts on it.

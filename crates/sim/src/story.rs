@@ -43,7 +43,12 @@ pub(crate) fn cut(text: String) -> String {
 
 pub(crate) fn refusal(why: &Refusal) -> String {
     match why {
-        Refusal::NotGranted(Some(item)) => format!("not granted {}", shown(item)),
+        Refusal::NotGranted {
+            item: Some(item),
+            position,
+        } => {
+            format!("not granted, {position:?} {}", shown(item))
+        }
         other => cut(format!("{other:?}")),
     }
 }

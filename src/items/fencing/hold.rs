@@ -5,9 +5,11 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::TransactWriteItem;
 
 use super::Fence;
+use crate::any_hold::AnyHold;
 use crate::error::Error;
 use crate::guard::LockGuard;
 use crate::store::all_of;
+use fairlock_protocol::agent::Order;
 use fairlock_protocol::write::LockWrite;
 
 impl LockGuard {
@@ -111,11 +113,16 @@ impl LockGuard {
         if let Some(reason) = self.hold().loss() {
             return Err(self.lost_by(reason).into());
         }
-        let (store, hold) = (&self.inner().store, self.hold());
-        let (held, turns_left) = hold.mark_checked();
-        let (permits, nonce) = (all_of(&hold.name), hold.attempt.nonce);
-        let write = LockWrite::check(permits, nonce, held, turns_left);
-        let check = store.check(&hold.name, &write);
+        let (store, name) = (&self.inner().store, self.hold().name());
+        let (nonce, (held, turns_left)) = match self.hold() {
+            AnyHold::Place(hold) => (hold.attempt.nonce, hold.mark_checked()),
+            AnyHold::Value(watch) => {
+                drop(watch.orders(Order::Check));
+                (watch.view.seen().nonce, watch.view.held())
+            }
+        };
+        let write = LockWrite::check(all_of(name), nonce, held, turns_left);
+        let check = store.check(name, &write);
         check.map_err(|failure| Error::of(failure, &store.config().table, Duration::ZERO))
     }
 }

@@ -127,6 +127,8 @@ fn terms() -> Terms {
         heartbeat: SECOND * 10,
         request_timeout: SECOND * 2,
         join_timeout: SECOND * 5,
+        outage: None,
+        polls: Terms::usual_polls(SECOND * 10),
         retention: SECOND * 1000,
         slots: 16,
         filled_slots: 8,

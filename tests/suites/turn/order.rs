@@ -246,7 +246,10 @@ fn who_comes_to_those_who_have_just_given_up_waits_on_all_the_same() {
         let brief = async {
             let refused = lock.acquire(RecordWait::Timeout(100 * MS)).await;
             // No answer has shown yet that another client holds the lock.
-            assert!(matches!(refused, Err(Error::Unavailable { .. })));
+            assert!(
+                matches!(refused, Err(Error::Unavailable { .. })),
+                "{refused:?}"
+            );
         };
         let open = async {
             lab.wait(200 * MS).await;

@@ -4,8 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use fairlock::RecordWait;
-use fairlock_protocol::agent::Claim;
-use fairlock_testkit::queue::Site;
+use fairlock_testkit::queue::{Build, Site};
 use fairlock_testkit::request_counts::Counter;
 use tokio::task::JoinSet;
 
@@ -28,18 +27,17 @@ pub(crate) fn of_waiting(tasks: usize) -> Done<f64> {
 }
 
 pub(crate) fn show(tasks: usize, is_driven: bool) -> Done<()> {
-    let added = in_virtual_time(async {
-        match is_driven {
-            true => added_to_the_driver_by(tasks).await,
-            false => added_by(tasks).await,
-        }
-    });
+    let added = in_virtual_time(added_by(tasks, is_driven));
     println!("{}", added?);
     Ok(())
 }
 
-async fn added_by(tasks: usize) -> Done<u64> {
-    let site = Site::new(Duration::from_millis(ROUND_TRIP_MS.into())).await;
+async fn added_by(tasks: usize, is_driven: bool) -> Done<u64> {
+    let build = Build {
+        is_driven,
+        ..Build::default()
+    };
+    let site = Site::built(Duration::from_millis(ROUND_TRIP_MS.into()), build).await;
     let lock = site.process(0, &Counter::default());
     let guard = lock.acquire(RecordWait::Infinite).await?;
     let idle = resident()?;
@@ -51,35 +49,6 @@ async fn added_by(tasks: usize) -> Done<u64> {
     tokio::time::sleep(SETTLES).await;
     let added = resident()?.saturating_sub(idle);
     drop(guard);
-    Ok(added)
-}
-
-/// The same, of a client as a value.
-async fn added_to_the_driver_by(tasks: usize) -> Done<u64> {
-    let site = Site::new(Duration::from_millis(ROUND_TRIP_MS.into())).await;
-    let locks = site.client(0, &Counter::default());
-    let asks = async |wait| {
-        locks
-            .driven()
-            .acquire("contended", wait, Claim::default())
-            .await
-    };
-    let held = asks(RecordWait::NoWait).await;
-    let held = held.map_err(|why| format!("{why:?}"))?;
-    let idle = resident()?;
-    let mut waiting = JoinSet::new();
-    for _ in 0..tasks {
-        let locks = locks.clone();
-        waiting.spawn(async move {
-            let asked = locks
-                .driven()
-                .acquire("contended", RecordWait::Infinite, Claim::default());
-            asked.await.map(drop)
-        });
-    }
-    tokio::time::sleep(SETTLES).await;
-    let added = resident()?.saturating_sub(idle);
-    drop(held);
     Ok(added)
 }
 

@@ -11,11 +11,6 @@ use crate::pace::ThrottleBackoff;
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 /// The longest pause of any request.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
-/// How long a waiting call puts up with a policy that denies its requests.
-const DENIED_FOR: Duration = Duration::from_secs(20);
-/// A denial goes on if the next comes within this time.
-const DENIED_ON: Duration = Duration::from_secs(5);
-
 /// How long a request is sent again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Policy {
@@ -92,6 +87,7 @@ impl Policy {
     pub(super) fn of_renewals(until: Moment, terms: &Terms) -> Self {
         Policy {
             longest: MAX_PAUSE.min(terms.heartbeat / 20),
+            through_refusals: false,
             ..Policy::until(until, terms)
         }
     }
@@ -103,26 +99,6 @@ impl Policy {
 
     fn counts(&self, failure: &Failure) -> bool {
         !self.counts_only_silence || !(failure.is_not_now() || failure.is_denied())
-    }
-}
-
-/// Denials of requests, one after the other: when the first came, and the newest.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Denied(Option<(Moment, Moment)>);
-
-impl Denied {
-    /// Takes in what became of a request, if it failed. What was denied long before says nothing of this denial.
-    pub(super) fn hears(&mut self, failure: Option<&Failure>, now: Moment) {
-        let is_denied = failure.is_some_and(Failure::is_denied);
-        let before = self.0.filter(|(_, newest)| now < *newest + DENIED_ON);
-        let since = before.map_or(now, |(since, _)| since);
-        self.0 = is_denied.then_some((since, now));
-    }
-
-    /// Whether this failure is a denial, and they have not lasted for too long yet.
-    pub(super) fn waits_out(self, failure: &Failure, now: Moment) -> bool {
-        let lasts = |(since, _): (Moment, Moment)| now < since + DENIED_FOR;
-        failure.is_denied() && self.0.is_some_and(lasts)
     }
 }
 

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::Done;
 use super::places::{Agent, Due, Scene};
 use super::shared::{Key, Shared};
 use super::{
-    HoldId, Input, Lock, Loss, Output, Precision, Refusal, Request, RequestId, Terms, Turn,
+    Done, Errand, HoldId, Input, Lock, Loss, Output, Precision, Refusal, Request, RequestId, Terms,
+    Turn,
 };
 use crate::moment::Moment;
 use crate::notification::Notification;
@@ -109,8 +109,11 @@ impl Client {
             let place = self.shared.posts.get(&told.to)?;
             Some((place.clone(), told.kind))
         });
-        if let Some(((lock, key), kind)) = known {
-            self.with(&lock, turn, |agent, scene| agent.is_told(key, kind, scene));
+        match known {
+            Some(((lock, key), kind)) => {
+                self.with(&lock, turn, |agent, scene| agent.is_told(key, kind, scene));
+            }
+            None => self.shared.outputs.push_back(Output::Unfit),
         }
     }
 
@@ -139,6 +142,8 @@ impl Client {
         let shared = &mut self.shared;
         // The rows that it would have deleted are of its lock, and no other agent may take them for its own.
         shared.to_clean.clear();
+        shared.errands.retain(|_, of| of.lock != lock);
+        shared.are_errands_new = true;
         shared.to_ask.clear();
         shared.posts.retain(|_, (of, _)| *of != lock);
         shared.requests.retain(|(_, request)| request.lock != lock);
@@ -171,6 +176,12 @@ impl Client {
     /// What is sent next.
     pub fn poll_request(&mut self) -> Option<(RequestId, Request)> {
         self.shared.requests.pop_front()
+    }
+
+    /// What is done that no caller may wait for, if that has changed since it was last told.
+    pub fn poll_errands(&mut self) -> Option<impl Iterator<Item = (u64, &Errand)>> {
+        let are_new = std::mem::take(&mut self.shared.are_errands_new);
+        are_new.then(|| self.shared.errands.iter().map(|(key, it)| (*key, it)))
     }
 
     /// Whether nothing is under way, held or left to do.
@@ -286,6 +297,8 @@ mod tests {
             margin: Duration::ZERO,
             heartbeat: SECOND * 10,
             request_timeout: SECOND * 2,
+            outage: None,
+            polls: Terms::usual_polls(SECOND * 10),
             join_timeout: SECOND * 5,
             retention: SECOND * 100_000,
             slots: 8,

@@ -5,17 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::again::Sending;
-use super::callers::Callers;
+use super::callers::{Callers, Refused};
 use super::post::Post;
 use super::shared::{Key, Shared};
+use super::waiting::{Stand, Stood};
 use super::{
-    CallId, Claim, Clocks, Failed, Lock, Of, Output, Random, Refusal, Request, RequestId, Terms,
-    What,
+    Claim, Clocks, Failed, Lock, Loss, Note, Of, Output, Random, Refusal, Request, RequestId,
+    Terms, What,
 };
 use crate::entry::{Entry, Nonce, Unknown};
 use crate::item::{ItemPosition, LockItem};
 use crate::lease::RenewalHistory;
 use crate::moment::Moment;
+use crate::outage::Access;
 use crate::pace::{PollSchedule, ThrottleBackoff};
 use crate::stamps::{self, Reading};
 use crate::ticket::Ticket;
@@ -46,8 +48,13 @@ impl Context<'_> {
         self.sends((of, what), 1)
     }
 
+    /// Sends a request for the callers, with their patience.
+    pub(super) fn sends_for_callers(&mut self, what: What) -> RequestId {
+        self.sends((self.callers.of(), what), self.callers.kept.patience)
+    }
+
     /// Sends a request that has so many times the time-out.
-    pub(super) fn sends(&mut self, (of, what): (Of, What), patience: u32) -> RequestId {
+    fn sends(&mut self, (of, what): (Of, What), patience: u32) -> RequestId {
         let request = Request {
             lock: self.lock.clone(),
             of,
@@ -59,6 +66,12 @@ impl Context<'_> {
 
     pub(super) fn tell(&mut self, output: Output) {
         self.shared.outputs.push_back(output);
+    }
+
+    /// The lease of the place was over when it was granted the lock.
+    pub(super) fn is_granted_late(&mut self, ticket: Ticket) {
+        self.callers.kept.place_lost = Some(Loss::Expired);
+        self.note(Note::GrantedLate(ticket));
     }
 
     /// Has settled rows deleted, which no decision waits for.
@@ -77,10 +90,40 @@ impl Context<'_> {
     }
 
     /// Refuses callers of the place.
-    pub(super) fn refuse(&mut self, calls: Vec<CallId>, why: impl Fn() -> Refusal) {
-        for call in calls {
-            self.shared.refuses(call, why());
+    pub(super) fn refuse(&mut self, refused: Refused) {
+        for (call, why) in refused {
+            self.shared.refuses(call, why);
         }
+    }
+
+    /// Refuses those whose time is over, while others still wait.
+    pub(super) fn refuse_late(&mut self, why: impl FnOnce() -> Refusal) {
+        let late = self.callers.late(self.clocks.now, why);
+        self.refuse(late);
+    }
+
+    pub(super) fn note(&mut self, note: Note) {
+        let lock = self.lock.clone();
+        self.tell(Output::Noted { lock, note });
+    }
+
+    /// Tells those who are told how they stand, if the first of them stands so.
+    pub(super) fn tells_waiting(&mut self, first: impl FnOnce() -> Stand) {
+        for (call, waiting) in self.callers.news(first) {
+            self.tell(Output::Waits { call, waiting });
+        }
+    }
+
+    /// Tells what has kept the callers for long enough.
+    pub(super) fn reviews(&mut self) {
+        let note = self.callers.kept.reviews(self.clocks.now);
+        note.into_iter().for_each(|note| self.note(note));
+    }
+
+    /// Takes in what became of a request for the callers.
+    pub(super) fn hears(&mut self, of: (Access, Moment), failure: Option<&Failed>) {
+        let note = self.callers.kept.hears(of, failure, self.clocks.now);
+        note.into_iter().for_each(|note| self.note(note));
     }
 
     /// Notes that an attempt has ended, whose requests may still bring a place with a newer ticket.
@@ -103,6 +146,9 @@ impl Context<'_> {
     ) -> Option<Failed> {
         let (now, chance) = (self.clocks.now, self.random.unit());
         let goes_on = sending.failed((&failure, waits_out), (now, chance), &mut self.memory.brake);
+        if goes_on {
+            self.note(Note::Retried(failure.verb));
+        }
         (!goes_on).then_some(failure)
     }
 }
@@ -140,12 +186,17 @@ impl Memory {
 
     /// The pace for the next wait.
     pub(super) fn pace(&self, terms: &Terms) -> PollSchedule {
-        let (shortest, longest) = terms.polls();
+        let (shortest, longest) = terms.polls;
         let new = || PollSchedule::new(shortest, longest);
         self.pace.clone().unwrap_or_else(new)
     }
 
     /// A wait is over.
+    /// How long a turn takes, as far as that is known.
+    pub(super) fn turn(&self) -> Option<Duration> {
+        self.pace.as_ref()?.mean()
+    }
+
     pub(super) fn learns(&mut self, pace: PollSchedule) {
         self.pace = Some(pace.at_rest());
     }
@@ -212,6 +263,15 @@ impl Attempt {
             tickets,
             is_in_doubt: false,
             beat: 0,
+        }
+    }
+
+    /// A place of it with this ticket.
+    pub(super) fn stood(&self, ticket: Ticket) -> Stood {
+        Stood {
+            nonce: self.nonce,
+            ticket,
+            tickets: self.tickets,
         }
     }
 

@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
-use super::callers::Callers;
+use super::callers::{Callers, Refused};
+use super::kept::Kept;
 use super::shared::Key;
-use super::{Bounds, CallId, Claim};
+use super::waiting::{Stand, Waiting};
+use super::{Bounds, CallId, Claim, Refusal};
 use crate::entry::Attributes;
 use crate::item::LockItem;
 use crate::moment::Moment;
@@ -41,12 +43,30 @@ impl Gathering {
         self.behind.leaves(call);
     }
 
-    pub(super) fn late(&mut self, now: Moment) -> Vec<CallId> {
-        self.behind.late(now)
+    pub(super) fn late(&mut self, now: Moment) -> Refused {
+        let (kept, seen) = (&self.behind.kept, &self.seen);
+        let why = kept
+            .why_late(true)
+            .unwrap_or_else(|| Refusal::not_granted(seen.clone()));
+        self.behind.late(now, || why)
     }
 
-    pub(super) fn all(&mut self) -> Vec<CallId> {
-        self.behind.all()
+    pub(super) fn all(&mut self, why: &Refusal) -> Refused {
+        self.behind.all(why)
+    }
+
+    /// Takes in what keeps the callers of the place on its way. Returns what there is to tell those behind them.
+    pub(super) fn hears(&mut self, first: Key, kept: &Kept) -> Vec<(CallId, Box<Waiting>)> {
+        if self.first != Some(first) || self.behind.is_empty() {
+            return Vec::new();
+        }
+        kept.tells(&mut self.behind.kept);
+        let item = self.seen.clone();
+        let stand = || Stand {
+            item,
+            ..Stand::default()
+        };
+        self.behind.news(stand)
     }
 
     /// When the time of a caller is over.
@@ -58,6 +78,7 @@ impl Gathering {
     pub(super) fn sees(&mut self, item: &Arc<LockItem>) {
         if !self.behind.is_empty() {
             self.seen = Some(Arc::clone(item));
+            self.behind.kept.was_answered = true;
         }
     }
 }

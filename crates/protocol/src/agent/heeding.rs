@@ -76,7 +76,7 @@ impl Waiter {
 
     /// How long a confirmation may take: as long as the poll that it saves.
     fn patience(&self, cx: &Context<'_>) -> Duration {
-        self.pace.round_trip().max(cx.terms.polls().0)
+        self.pace.round_trip().max(cx.terms.polls.0)
     }
 
     /// When a poll is due: asks the place before instead, if it has confirmed the last subscription. Returns until when to wait for its answer,
@@ -207,7 +207,7 @@ impl Waiter {
         self.path.false_alarms += 1;
         self.path.polls_again = is_release && self.path.false_alarms == 1;
         if let Some(more) = self.path.false_alarms.checked_sub(FALSE_ALARMS) {
-            let (_, longest) = cx.terms.polls();
+            let (_, longest) = cx.terms.polls;
             let quiet = longest.saturating_mul(2_u32.pow(more.min(MAX_DOUBLINGS)));
             self.path.heeds_from = now + quiet;
         }

@@ -3,7 +3,7 @@
 use super::again::{Policy, Sending};
 use super::context::Context;
 use super::fate::{Exit, Fate};
-use super::{Answer, Of, Output, Reply, RequestId, Shown, Terms, What};
+use super::{Answer, Failed, Of, Output, Reply, RequestId, Shown, Terms, What, Work};
 use crate::item::{ItemHold, ItemPosition, RowState, TicketRow};
 use crate::moment::Moment;
 use crate::place::{Act, Found};
@@ -113,7 +113,7 @@ impl Leaving {
                 self.exit.attempt.is_in_doubt |= failure.is_ambiguous();
                 let over = cx.failed(&mut sending, failure);
                 self.sending = Some(sending);
-                return over.map_or(Fate::Stays, |_| self.gives_up(cx));
+                return over.map_or(Fate::Stays, |failure| self.gives_up(failure, cx));
             }
         };
         self.sending = None;
@@ -159,13 +159,19 @@ impl Leaving {
     }
 
     /// What could not be left is passed by others in time.
-    fn gives_up(&mut self, cx: &mut Context<'_>) -> Fate {
+    fn gives_up(&mut self, failure: Failed, cx: &mut Context<'_>) -> Fate {
         cx.tell(Output::Undone {
             lock: cx.lock.clone(),
             ticket: self.exit.ticket,
+            work: Work::Leave,
+            failure,
         });
         cx.doubts(&self.exit.attempt, Ticket::default());
         Fate::Over
+    }
+
+    pub(super) fn ticket(&self) -> Option<Ticket> {
+        self.exit.ticket
     }
 
     fn found(&self) -> Found {

@@ -13,7 +13,9 @@ mod fate;
 mod gathering;
 mod heeding;
 mod hold;
+mod kept;
 mod leaving;
+mod note;
 mod notifying;
 mod path;
 mod place;
@@ -25,11 +27,14 @@ mod request;
 mod shared;
 mod terms;
 mod waiter;
+mod waiting;
 
 pub use crate::clocks::Clocks;
 pub use client::Client;
+pub use note::{Errand, Note, Took, Work};
 pub use request::{Answer, Cursor, Failed, Of, Page, Reply, Request, RequestId, Shown, What};
 pub use terms::{Bounds, Claim, Lock, Terms, Wait};
+pub use waiting::{Outage, Stood, Waiting};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -120,6 +125,8 @@ pub enum Order {
     BeginBounds,
     /// The lock's data become these bytes, or go.
     Put(Option<Bytes>),
+    /// A transaction of the caller's own may check the hold at any time from now on: no other caller has a turn at its place before a write.
+    Check,
 }
 
 /// What a client tells. Everything that a turn tells is drained before its requests: no guard believes in what a request ends.
@@ -143,6 +150,13 @@ pub enum Output {
     },
     /// No caller has taken this hold for too long. The driver answers by [`Input::Taken`], or releases it as unused.
     TakeBack(HoldId),
+    /// How a call stands that is told so.
+    Waits {
+        /// The call.
+        call: CallId,
+        /// How it stands.
+        waiting: Box<Waiting>,
+    },
     /// The hold as its caller sees it now.
     View {
         /// The hold.
@@ -170,7 +184,20 @@ pub enum Output {
         lock: Lock,
         /// The ticket of the place, if it is known.
         ticket: Option<Ticket>,
+        /// What was to be done.
+        work: Work,
+        /// Why it was not.
+        failure: Failure,
     },
+    /// For the log and the metrics.
+    Noted {
+        /// The lock.
+        lock: Lock,
+        /// What has happened.
+        note: Note,
+    },
+    /// A datagram that came is for no place of this client.
+    Unfit,
     /// A datagram for another client, which may be lost.
     Send {
         /// The address of that client.
@@ -192,8 +219,14 @@ pub enum Output {
 pub struct HoldView {
     /// Its fencing token.
     pub ticket: Ticket,
+    /// The nonce of its place.
+    pub nonce: Nonce,
+    /// How many tickets its place has.
+    pub tickets: u64,
     /// Where it stands, and with how many permits.
     pub held: ItemHold,
+    /// How long its owner believes in a renewal.
+    pub lease: Duration,
     /// Its local deadline, which also holds though nobody tells it any more.
     pub until: Moment,
     /// Why it is lost if that passes.
@@ -207,8 +240,22 @@ pub struct HoldView {
 /// Why a call is refused.
 #[derive(Clone, Debug)]
 pub enum Refusal {
-    /// A live entry is in the way of a call that does not wait, or it has tried as often as it may.
-    NotGranted(Option<Arc<LockItem>>),
+    /// A live entry is in the way of a call that does not wait, it has tried as often as it may, or its time is over.
+    NotGranted {
+        /// The item as it was seen last.
+        item: Option<Arc<LockItem>>,
+        /// How many turns came before its own, if it was in the queue.
+        position: Option<u64>,
+    },
+    /// More callers wait than it accepts.
+    QueueFull {
+        /// How many wait.
+        waiting: u64,
+        /// How many it accepts.
+        limit: u64,
+    },
+    /// A hold of its own client is in the way, for which it does not wait.
+    Own(Box<HoldView>),
     /// Its time ended before DynamoDB served it.
     Late {
         /// Whether DynamoDB answered any of its requests.
@@ -220,10 +267,38 @@ pub enum Refusal {
     ShutDown,
     /// It was granted the lock, and its caller came too late to take it.
     Untaken,
+    /// Its caller's own observer failed.
+    Unobserved,
     /// An error in this client ended its part in the lock.
     Crashed,
     /// The driver has gone, with its runtime.
     NoRuntime,
+}
+
+impl Refusal {
+    fn not_granted(item: Option<Arc<LockItem>>) -> Self {
+        let position = None;
+        Refusal::NotGranted { item, position }
+    }
+
+    /// The first turn before a call is a hold, or will be, and does not wait.
+    fn too_long(before: u64, limit: u64) -> Self {
+        let waiting = before.saturating_sub(1);
+        Refusal::QueueFull { waiting, limit }
+    }
+
+    /// The refusal of a caller that stands behind so many others of its place, and accepts so many before it.
+    fn behind(&self, others: u64, most: Option<u64>) -> Self {
+        let mut refusal = self.clone();
+        match &mut refusal {
+            Refusal::NotGranted { position, .. } => {
+                *position = position.map(|first| first.saturating_add(others));
+            }
+            Refusal::QueueFull { limit, .. } => *limit = most.unwrap_or(*limit),
+            _ => {}
+        }
+        refusal
+    }
 }
 
 /// Why a hold is lost.

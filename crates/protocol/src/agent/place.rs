@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use super::callers::Callers;
 use super::cleaning::Cleaning;
-use super::context::Context;
+use super::context::{Context, Memory};
 use super::door::Door;
 use super::fate::Fate;
 use super::hold::Hold;
 use super::leaving::Leaving;
 use super::post::Post;
 use super::shared::Key;
-use super::{Claim, Precision, Refusal, Reply, RequestId};
+use super::waiting::Stand;
+use super::{Claim, Precision, Refusal, Reply, RequestId, Work};
 use crate::entry::Nonce;
 use crate::item::LockItem;
 use crate::moment::Moment;
+use crate::ticket::Ticket;
 
 /// A place.
 pub(super) struct Place {
@@ -85,9 +87,9 @@ impl Phase {
     }
 
     /// No caller wants it any more. A hold of which a caller was told is that caller's.
-    pub(super) fn is_unwanted(&mut self, why: Refusal) -> Fate {
+    pub(super) fn is_unwanted(&mut self, why: Refusal, cx: &mut Context<'_>) -> Fate {
         match self {
-            Phase::Asking(door) => door.is_unwanted(why),
+            Phase::Asking(door) => door.is_unwanted(why, cx),
             Phase::Holding(hold) if hold.is_granting() => hold.is_unwanted(why),
             Phase::Holding(_) | Phase::Leaving(_) | Phase::Cleaning(_) => Fate::Stays,
         }
@@ -96,9 +98,30 @@ impl Phase {
     /// The client is shut down.
     pub(super) fn closes(&mut self, keeps_holds: bool, cx: &mut Context<'_>) -> Fate {
         match self {
-            Phase::Asking(door) => door.is_unwanted(Refusal::ShutDown),
+            Phase::Asking(door) => door.is_unwanted(Refusal::ShutDown, cx),
             Phase::Holding(hold) => hold.closes(keeps_holds, cx),
             Phase::Leaving(_) | Phase::Cleaning(_) => Fate::Stays,
+        }
+    }
+
+    /// How its first caller stands. Behind a hold at the same place it is the next.
+    pub(super) fn stands(&self, memory: &Memory) -> Stand {
+        match self {
+            Phase::Asking(door) => door.stands(),
+            Phase::Holding(hold) => hold.stands(memory),
+            Phase::Leaving(_) | Phase::Cleaning(_) => Stand::default(),
+        }
+    }
+
+    /// What it does that no caller may wait for.
+    pub(super) fn errand(&self) -> Option<(Option<Ticket>, Work)> {
+        match self {
+            Phase::Asking(door) => door.is_ending().then(|| (door.ticket(), Work::Leave)),
+            Phase::Holding(hold) => hold
+                .is_ending()
+                .then(|| (Some(hold.ticket()), Work::Release)),
+            Phase::Leaving(leaving) => Some((leaving.ticket(), Work::Leave)),
+            Phase::Cleaning(_) => Some((None, Work::Clean)),
         }
     }
 
@@ -110,6 +133,11 @@ impl Phase {
     /// Whether it waits, and has its turn by this item.
     pub(super) fn holds_by(&self, item: &LockItem) -> bool {
         matches!(self, Phase::Asking(door) if door.holds_by(item))
+    }
+
+    /// Whether it holds, and this item shows another request to give way.
+    pub(super) fn is_asked_by(&self, item: &LockItem) -> bool {
+        matches!(self, Phase::Holding(hold) if hold.is_asked_by(item))
     }
 
     /// Whether the entry of this nonce is its own, in a slot or in a row.

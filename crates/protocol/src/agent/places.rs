@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::callers::Callers;
+use super::callers::{Callers, Refused};
 use super::cleaning::Cleaning;
 use super::context::{Attempt, Context, Memory};
 use super::door::Door;
@@ -15,8 +15,8 @@ use super::place::{Phase, Place};
 use super::post::Post;
 use super::shared::{Key, Shared};
 use super::{
-    CallId, Claim, Clocks, Lock, Order, Output, Precision, Random, Refusal, Reply, ReplyId,
-    RequestId, Terms, Wait,
+    CallId, Claim, Clocks, Errand, HoldView, Lock, Note, Order, Output, Precision, Random, Refusal,
+    Reply, ReplyId, RequestId, Terms, Wait,
 };
 use crate::entry::Nonce;
 use crate::item::LockItem;
@@ -40,9 +40,8 @@ pub(super) type Due = (Moment, Precision);
 
 /// Calls that are to be refused once nothing of their place is left, because their process may end with the answer.
 struct Refusing {
-    calls: Vec<CallId>,
+    calls: Refused,
     place: Key,
-    why: Refusal,
     until: Moment,
 }
 
@@ -56,6 +55,11 @@ pub(super) struct Scene<'a> {
 }
 
 impl Scene<'_> {
+    fn notes(&mut self, note: Note) {
+        let lock = self.lock.clone();
+        self.shared.outputs.push_back(Output::Noted { lock, note });
+    }
+
     fn context<'a>(
         &'a mut self,
         key: Key,
@@ -81,6 +85,11 @@ impl Scene<'_> {
 /// What it is told.
 impl Agent {
     pub(super) fn is_called(&mut self, call: CallId, claim: Claim, scene: &mut Scene<'_>) {
+        if claim.denies_self_wait
+            && let Some(own) = self.own_hold(scene)
+        {
+            return scene.shared.refuses(call, Refusal::Own(Box::new(own)));
+        }
         if self.gathering.adds(call, &claim) {
             return;
         }
@@ -91,10 +100,25 @@ impl Agent {
         }
     }
 
+    /// The oldest hold of this client, if its owner may believe in it.
+    fn own_hold(&mut self, scene: &mut Scene<'_>) -> Option<HoldView> {
+        let memory = &mut self.memory;
+        let held = self.places.iter_mut().filter_map(|(key, place)| {
+            let theirs = (&mut place.callers, &mut place.post);
+            let cx = scene.context(*key, memory, theirs, &NONE);
+            place.phase.hold()?.seen_as_held(&cx)
+        });
+        held.min_by_key(|held| held.ticket)
+    }
+
     /// Callers ask for a place.
     fn asks(&mut self, callers: Callers, claim: Arc<Claim>, scene: &mut Scene<'_>) -> Key {
         let key = scene.shared.next_id();
         let began = scene.clocks.now;
+        let mut callers = callers;
+        if claim.waits() {
+            callers.kept.waits_since(began);
+        }
         let hint = self.memory.take_hint(began);
         let door = Door::new(Arc::clone(&claim), began);
         let place = Box::new(Place {
@@ -120,13 +144,13 @@ impl Agent {
     pub(super) fn is_cancelled(&mut self, call: CallId, scene: &mut Scene<'_>) {
         self.gathering.leaves(call);
         for refusing in &mut self.refusing {
-            refusing.calls.retain(|it| *it != call);
+            refusing.calls.retain(|(it, _)| *it != call);
         }
         for key in self.keys(|_, place| place.callers.has(call)) {
             self.act(key, scene, |phase, cx| {
                 cx.callers.leaves(call);
                 match cx.callers.is_empty() {
-                    true => phase.is_unwanted(Refusal::NotGranted(None)),
+                    true => phase.is_unwanted(Refusal::not_granted(None), cx),
                     false => Fate::Stays,
                 }
             });
@@ -210,7 +234,11 @@ impl Agent {
             item: Arc::clone(item),
         });
         self.gathering.sees(item);
+        for key in self.keys(|_, place| place.phase.is_asked_by(item)) {
+            self.of_hold(key, scene, |hold, cx| hold.hears(item, cx));
+        }
         for (nonce, ticket) in self.memory.doubts.shown(item) {
+            scene.notes(Note::CameLate(ticket));
             let mut attempt = Attempt::new(nonce, 1);
             // More copies may come.
             attempt.is_in_doubt = true;
@@ -221,8 +249,8 @@ impl Agent {
     }
 
     pub(super) fn closes(&mut self, keeps_holds: bool, scene: &mut Scene<'_>) {
-        for call in self.gathering.all() {
-            scene.shared.refuses(call, Refusal::ShutDown);
+        for (call, why) in self.gathering.all(&Refusal::ShutDown) {
+            scene.shared.refuses(call, why);
         }
         for key in self.keys(|_, _| true) {
             self.act(key, scene, |phase, cx| phase.closes(keeps_holds, cx));
@@ -232,8 +260,7 @@ impl Agent {
     /// Does what is due.
     pub(super) fn on_time(&mut self, scene: &mut Scene<'_>) {
         let now = scene.clocks.now;
-        for call in self.gathering.late(now) {
-            let why = Refusal::NotGranted(self.gathering.seen.clone());
+        for (call, why) in self.gathering.late(now) {
             scene.shared.refuses(call, why);
         }
         for key in self.due_by(now, scene) {
@@ -264,19 +291,20 @@ impl Agent {
     fn becomes(&mut self, key: Key, mut place: Box<Place>, fate: Fate, scene: &mut Scene<'_>) {
         match fate {
             Fate::Over => {
+                scene.shared.lists(key, None);
                 let theirs = (&mut place.callers, &mut place.post);
                 let mut cx = scene.context(key, &mut self.memory, theirs, &NONE);
                 cx.asks_again();
                 cx.closes_post();
             }
-            Fate::Stays => _ = self.places.insert(key, place),
+            Fate::Stays => self.stays(key, place, scene),
             Fate::Holds(taken) => {
                 let theirs = (&mut place.callers, &mut place.post);
                 let cx = &mut scene.context(key, &mut self.memory, theirs, &NONE);
                 match Hold::taken(*taken, cx) {
                     Ok(hold) => {
                         place.phase = Phase::Holding(hold);
-                        self.places.insert(key, place);
+                        self.stays(key, place, scene);
                     }
                     Err(fate) => self.becomes(key, place, fate, scene),
                 }
@@ -312,16 +340,35 @@ impl Agent {
         }
     }
 
+    /// Tells its callers how they stand, and lists what it does for nobody.
+    fn stays(&mut self, key: Key, mut place: Box<Place>, scene: &mut Scene<'_>) {
+        let errand = place.phase.errand();
+        let errand = errand.map(|(ticket, work)| Errand {
+            lock: scene.lock.clone(),
+            ticket,
+            work,
+        });
+        scene.shared.lists(key, errand);
+        let (phase, memory) = (&place.phase, &self.memory);
+        let news = place.callers.news(|| phase.stands(memory));
+        let behind = self.gathering.hears(key, &place.callers.kept);
+        for (call, waiting) in news.into_iter().chain(behind) {
+            let told = Output::Waits { call, waiting };
+            scene.shared.outputs.push_back(told);
+        }
+        self.places.insert(key, place);
+    }
+
     fn refuses(&mut self, key: Key, place: &mut Place, why: Refusal, scene: &Scene<'_>) {
-        let soon = scene.clocks.now + scene.terms.request_timeout;
+        let soon =
+            scene.clocks.now.min(place.callers.give_up(scene.terms)) + scene.terms.request_timeout;
         let until = match place.claim.waits() {
             true => soon,
             false => soon.min(place.began + scene.terms.no_wait_lasts()),
         };
         self.refusing.push(Refusing {
-            calls: place.callers.all(),
+            calls: place.callers.all(&why),
             place: key,
-            why,
             until,
         });
     }
@@ -373,9 +420,9 @@ impl Agent {
         for mut callers in std::mem::take(&mut scene.shared.to_ask) {
             match scene.shared.is_closed {
                 true => callers
-                    .all()
+                    .all(&Refusal::ShutDown)
                     .into_iter()
-                    .for_each(|call| scene.shared.refuses(call, Refusal::ShutDown)),
+                    .for_each(|(call, why)| scene.shared.refuses(call, why)),
                 false => _ = self.asks(callers, plain(), scene),
             }
         }
@@ -383,9 +430,9 @@ impl Agent {
         let (places, now) = (&self.places, scene.clocks.now);
         let waits =
             |it: &Refusing| it.until > now && places.values().any(|place| place.beside == it.place);
-        for Refusing { calls, why, .. } in self.refusing.extract_if(.., |it| !waits(it)) {
-            for call in calls {
-                scene.shared.refuses(call, why.clone());
+        for Refusing { calls, .. } in self.refusing.extract_if(.., |it| !waits(it)) {
+            for (call, why) in calls {
+                scene.shared.refuses(call, why);
             }
         }
         self.due = self.next_due(scene);

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::callers::Callers;
-use super::{CallId, Done, Failed, HoldId, Lock, Output, Refusal, ReplyId, Request, RequestId};
+use super::{
+    CallId, Done, Errand, Failed, HoldId, Lock, Output, Refusal, ReplyId, Request, RequestId,
+};
 use crate::notification::PlaceKey;
 use crate::ticket::Ticket;
 
@@ -26,6 +28,9 @@ pub(super) struct Shared {
     pub(super) to_clean: Vec<Vec<Ticket>>,
     /// The places that others can notify.
     pub(super) posts: BTreeMap<PlaceKey, (Lock, Key)>,
+    /// What is done that no caller may wait for, by the places that do it.
+    pub(super) errands: BTreeMap<Key, Errand>,
+    pub(super) are_errands_new: bool,
     ids: u64,
     staggered: u64,
     pub(super) is_closed: bool,
@@ -39,8 +44,11 @@ impl Shared {
 
     /// The number of a hold among those of the client, whose renewals are staggered.
     pub(super) fn next_stagger(&mut self) -> u64 {
-        self.staggered += 1;
-        self.staggered - 1
+        self.staggered = match self.holds.is_empty() {
+            true => 0,
+            false => self.staggered + 1,
+        };
+        self.staggered
     }
 
     pub(super) fn send(&mut self, (lock, key): (&Lock, Key), request: Request) -> RequestId {
@@ -48,6 +56,18 @@ impl Shared {
         self.under_way.insert(id, (lock.clone(), key));
         self.requests.push_back((id, request));
         id
+    }
+
+    /// Takes in what a place does that no caller may wait for.
+    pub(super) fn lists(&mut self, key: Key, errand: Option<Errand>) {
+        if self.errands.get(&key) == errand.as_ref() {
+            return;
+        }
+        self.are_errands_new = true;
+        match errand {
+            Some(errand) => _ = self.errands.insert(key, errand),
+            None => _ = self.errands.remove(&key),
+        }
     }
 
     pub(super) fn is_held(&mut self, hold: HoldId, (lock, key): (&Lock, Key)) {

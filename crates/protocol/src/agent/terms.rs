@@ -37,6 +37,10 @@ pub struct Terms {
     pub join_timeout: Duration,
     /// How long an idle item stays.
     pub retention: Duration,
+    /// How long a call that waits goes on while nothing is answered. `None` if for as long as it waits.
+    pub outage: Option<Duration>,
+    /// The shortest and the longest time between two polls.
+    pub polls: (Duration, Duration),
     /// How many slots there are behind the first.
     pub slots: usize,
     /// How many of them the queue fills.
@@ -61,10 +65,10 @@ impl Terms {
         self.request_timeout * (TRIES_AT_ONCE + 1)
     }
 
-    /// The shortest and the longest time between two polls.
-    pub(super) fn polls(&self) -> (Duration, Duration) {
-        let shortest = MIN_POLL.min(self.heartbeat);
-        (shortest, self.heartbeat.min(MAX_POLL).max(shortest))
+    /// The shortest and the longest time between two polls, unless something else is said.
+    pub fn usual_polls(heartbeat: Duration) -> (Duration, Duration) {
+        let shortest = MIN_POLL.min(heartbeat);
+        (shortest, heartbeat.min(MAX_POLL).max(shortest))
     }
 
     /// How long a call at the door rests at most where DynamoDB is too busy.
@@ -110,6 +114,10 @@ pub struct Claim {
     pub bounds: Bounds,
     /// What its entry says besides.
     pub attributes: Attributes,
+    /// It is told how it stands.
+    pub is_observed: bool,
+    /// It does not wait for a hold of its own client.
+    pub denies_self_wait: bool,
 }
 
 /// How long a caller waits for its turn.

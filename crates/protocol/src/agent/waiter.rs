@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Cursor;
 use super::context::{Attempt, Context};
 use super::path::Path;
+use super::waiting::Stand;
+use super::{Cursor, Note};
 use crate::entry::Entry;
 use crate::item::{ItemPosition, LockItem};
 use crate::judge::Judge;
@@ -63,6 +64,10 @@ pub(super) struct Waiter {
     pub(super) is_void: bool,
     /// The row was not there to be renewed, so the queue must be read.
     pub(super) is_row_missing: bool,
+    /// It has a slot, or its row.
+    pub(super) is_in: bool,
+    /// The last poll found no lock item.
+    pub(super) is_lock_gone: bool,
     pub(super) path: Path,
 }
 
@@ -89,10 +94,40 @@ impl Waiter {
             rows_read: None,
             is_void: false,
             is_row_missing: false,
+            is_in: false,
+            is_lock_gone: false,
             path: Path::default(),
         };
         waiter.saw(Snapshot::of(item), heard);
+        waiter.is_in = waiter.position().is_some();
         waiter
+    }
+
+    /// How many turns come before its first one. `None` if it was passed.
+    pub(super) fn turns_before(&self) -> Option<u64> {
+        let item = self.item();
+        match self.position() {
+            Some(ItemPosition::Has(..)) => Some(0),
+            Some(ItemPosition::Successor(index, _)) => Some(item.turns_before(index)),
+            None => {
+                let behind = self.behind_the_slots().checked_sub(1)?;
+                Some(item.turns_before(usize::MAX).saturating_add(behind))
+            }
+        }
+    }
+
+    /// It has come into the queue.
+    pub(super) fn joined(&self) -> Note {
+        Note::Joined(self.ticket, self.turns_before().unwrap_or_default())
+    }
+
+    pub(super) fn stands(&self) -> Stand {
+        Stand {
+            position: self.turns_before(),
+            place: Some(self.attempt.stood(self.ticket)),
+            turn: self.pace.mean(),
+            item: Some(Arc::clone(&self.snapshot.item)),
+        }
     }
 
     fn item(&self) -> &LockItem {
@@ -202,7 +237,7 @@ impl Waiter {
         if item.is_free() || !before.all(|entry| (cx.is_own)(entry.nonce)) {
             return;
         }
-        let (_, longest) = cx.terms.polls();
+        let (_, longest) = cx.terms.polls;
         let turns = u32::try_from(item.turns_before(index)).unwrap_or(u32::MAX);
         let leisurely = longest.saturating_mul(turns).min(cx.terms.longest_lease());
         self.poll_due = self.poll_due.max(self.polled + leisurely);
@@ -272,8 +307,13 @@ impl Waiter {
                     Some(_) => terms.heartbeat_of(lease),
                     None => cx.clocks.heartbeat(false, terms.heartbeat),
                 };
+                let expires = self.item().expires_at;
+                // It came to an item that TTL may delete before long.
+                let is_kept = { cx.clocks }
+                    .keeps_for_longer(expires, terms.retention)
+                    .is_none();
                 match self.beats.established(entry.beat) {
-                    Some(sent) if is_short(lease) => sent + heartbeat,
+                    Some(sent) if is_short(lease) && is_kept => sent + heartbeat,
                     _ => Moment::default(),
                 }
             }

@@ -141,7 +141,10 @@ fn a_wait_in_a_runtime_without_timers_ends_with_an_error_that_names_them() {
         let lock = locks.fair_lock("a").unwrap();
         lock.acquire(RecordWait::Infinite).await.unwrap_err()
     });
-    assert!(matches!(ended, Error::Refused { .. }), "{ended}");
+    assert!(
+        matches!(ended, Error::Refused { .. } | Error::ShutDown(_)),
+        "{ended}"
+    );
     assert!(ended.to_string().contains("enable_time"), "{ended}");
 }
 

@@ -23,13 +23,13 @@ const LAYERS: [(&str, &str); 5] = [
     ("mechanisms", "agent exit heartbeat hold reclaim waiter"),
     (
         "facade",
-        "acquire blocking client client_state data events guard items leader lease_lock lib lock multi_lock offer operator run scope \
+        "acquire any_hold blocking client client_state data events guard items leader lease_lock lib lock multi_lock offer operator run scope \
          semaphore sweeper",
     ),
 ];
 
 /// The only imports between mechanisms.
-const PEERS: [(&str, &str); 1] = [("heartbeat", "hold")];
+const PEERS: [(&str, &str); 2] = [("heartbeat", "hold"), ("agent", "hold")];
 
 /// The modules that may name the SDK.
 const SDK_DOORS: [&str; 5] = ["store", "operator", "client", "items", "size"];

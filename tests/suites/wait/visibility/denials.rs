@@ -60,10 +60,10 @@ fn a_denial_that_meets_a_draw_alone_is_waited_out() {
         let others = asks(told_by(&between).0, RecordWait::Infinite);
         lab.settle().await;
         let denied = Fault::Refuse("AccessDeniedException");
-        let met = waiter.meets("draw", 12, denied);
+        let met = waiter.meets("draw", 10, denied);
         let asked = asks(told_by(&waiter).0, RecordWait::Infinite);
         lab.wait(15 * SECOND).await;
-        assert_eq!(met.load(Ordering::SeqCst), 12);
+        assert_eq!(met.load(Ordering::SeqCst), 10);
         assert!(!asked.is_finished());
         guard.release().await.unwrap();
         others.await.unwrap().unwrap().release().await.unwrap();

@@ -4,7 +4,6 @@ mod article;
 mod baseline;
 #[cfg(test)]
 mod baselines;
-mod driven;
 mod fair;
 mod heartbeat;
 mod lease;
@@ -18,20 +17,17 @@ use crate::contend::options::Options;
 use crate::failure::Failure;
 use article::{Article, Row};
 use baseline::{Baseline, Failed};
-use driven::Driven;
 use fair::Fair;
 use lease::{Held, Lease};
 
 pub(crate) enum Contender {
     Fair(Fair),
-    Driven(Driven),
     Article(Article),
     Lease(Lease),
 }
 
 pub(crate) enum Hold {
     Fair(LockGuard),
-    Driven(fairlock::Held),
     Article(Row),
     Lease(Held),
 }
@@ -50,10 +46,14 @@ impl Contender {
             poll: options.poll(),
         };
         Ok(match options.algorithm {
-            Algorithm::Fairlock if options.driven => {
-                Contender::Driven(Driven(fair(number, options, backend)?))
+            Algorithm::Fairlock => {
+                let locks = backend.locks(options, number)?;
+                Contender::Fair(Fair {
+                    lock: backend::lock(options, &locks)?,
+                    locks,
+                    wait: options.wait.unwrap_or_default(),
+                })
             }
-            Algorithm::Fairlock => Contender::Fair(fair(number, options, backend)?),
             Algorithm::Article => Contender::Article(Article(baseline())),
             Algorithm::Lease => Contender::Lease(Lease(baseline())),
         })
@@ -62,7 +62,6 @@ impl Contender {
     pub(crate) async fn acquire(&self) -> Result<Hold, String> {
         let acquired = match self {
             Contender::Fair(fair) => fair.acquire().await.map(Hold::Fair),
-            Contender::Driven(driven) => driven.acquire().await.map(Hold::Driven),
             Contender::Article(article) => article.acquire().await.map(Hold::Article),
             Contender::Lease(lease) => lease.acquire().await.map(Hold::Lease),
         };
@@ -72,19 +71,10 @@ impl Contender {
     /// Returns what could not be finished.
     pub(crate) async fn finish(self) -> Vec<String> {
         match self {
-            Contender::Fair(fair) | Contender::Driven(Driven(fair)) => fair.finish().await,
+            Contender::Fair(fair) => fair.finish().await,
             Contender::Article(_) | Contender::Lease(_) => Vec::new(),
         }
     }
-}
-
-fn fair(number: u32, options: &Options, backend: &Backend) -> Result<Fair, Failure> {
-    let locks = backend.locks(options, number)?;
-    Ok(Fair {
-        lock: backend::lock(options, &locks)?,
-        locks,
-        wait: options.wait.unwrap_or_default(),
-    })
 }
 
 impl Hold {
@@ -92,7 +82,6 @@ impl Hold {
     pub(crate) fn ticket(&self) -> Option<u64> {
         match self {
             Hold::Fair(guard) => Some(guard.ticket().get()),
-            Hold::Driven(held) => Some(held.ticket().get()),
             Hold::Article(row) => Some(row.ticket),
             Hold::Lease(_) => None,
         }
@@ -101,7 +90,6 @@ impl Hold {
     pub(crate) async fn release(self) -> Result<(), String> {
         let released = match self {
             Hold::Fair(guard) => guard.release().await.map_err(Failed::from),
-            Hold::Driven(held) => driven::released(held.release().await),
             Hold::Article(row) => row.release().await,
             Hold::Lease(held) => held.release().await,
         };

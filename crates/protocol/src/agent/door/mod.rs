@@ -9,15 +9,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::way::Way;
-use super::again::{Denied, Policy, Sending};
+use super::again::{Policy, Sending};
 use super::context::{Attempt, Context, Stamped};
 use super::fate::{Exit, Fate};
+use super::hold::evicted;
 use super::waiter::Waiter;
-use super::{Claim, Cursor, Failed, Precision, Refusal, What};
+use super::waiting::Stand;
+use super::{Claim, Cursor, Failed, Note, Precision, Refusal, What};
 use crate::doorway::{Seen, Sight};
 use crate::entry::Nonce;
 use crate::item::{Footing, ItemPosition, LockItem};
 use crate::moment::Moment;
+use crate::outage::Access;
 use crate::place::{self, Act, Found, Place as Course};
 use crate::snapshot::Snapshot;
 use crate::stamps::Reading;
@@ -30,8 +33,6 @@ use crate::write::Drawing;
 const TRIES_AT_THE_DOOR: u8 = 6;
 /// While another caller is on its way to a free lock, a place pauses for 20 ms, then for 40 ms, and then for 80 ms each time.
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
-/// The most patience with the requests of a call: times the request time-out.
-const MOST_PATIENCE: u32 = 8;
 /// Tries of a draw. Each that is applied without an answer leaves a gap.
 const TRIES_TO_DRAW: u32 = 4;
 
@@ -51,18 +52,20 @@ pub(super) struct Door {
     /// Its place in the queue.
     queue: Option<Box<Waiter>>,
     asks: Vec<Ask>,
+    has_asked: bool,
     /// Its turn to do something comes then, if no request is under way.
     pauses_until: Option<Moment>,
     pauses: u32,
-    /// How many times the time-out its requests have.
-    patience: u32,
-    was_answered: bool,
-    /// How a policy has denied its writes, and its reads.
-    denied: [Denied; 2],
     /// The first failure of several requests that were sent at once.
     failure: Option<Failed>,
-    /// It is to end once its requests are answered, for this reason.
-    ending: Option<Refusal>,
+    /// It is to end once its requests are answered.
+    ending: Option<Ending>,
+}
+
+/// Why it ends, and when its callers must have heard of it. Without a reason their time is over.
+struct Ending {
+    why: Option<Refusal>,
+    until: Moment,
 }
 
 /// A request of it, until it is answered.
@@ -84,8 +87,8 @@ enum Asked {
     Poll,
     RenewSlot(Renewing, Footing),
     RenewRow(Renewing),
-    /// A write of what was judged, made once: what is seen meanwhile does not change it.
-    Step(Step, Box<What>),
+    /// A write of what was judged, made once: what is seen meanwhile does not change it. And what is noted if it is applied.
+    Step(Step, Box<(What, Option<Note>)>),
 }
 
 /// What a write is for that removes, gives or leaves.
@@ -144,11 +147,9 @@ impl Door {
             way: None,
             queue: None,
             asks: Vec::new(),
+            has_asked: false,
             pauses_until: None,
             pauses: 0,
-            patience: 1,
-            was_answered: false,
-            denied: Default::default(),
             failure: None,
             ending: None,
         }
@@ -159,7 +160,7 @@ impl Door {
     pub(super) fn sets_out(&mut self, hint: Option<Arc<LockItem>>, cx: &mut Context<'_>) -> Fate {
         if self.claim.waits() {
             let unwilling = cx.callers.unwilling(0);
-            cx.refuse(unwilling, || self.not_granted());
+            cx.refuse(unwilling);
         }
         self.seen = hint.filter(|_| self.claim.waits());
         let known = match &self.seen {
@@ -173,10 +174,32 @@ impl Door {
     /// When something is due.
     pub(super) fn due(&self, cx: &Context<'_>) -> Option<Moment> {
         let tries = self.asks.iter().filter_map(|ask| ask.sending.due());
-        let until = cx.callers.next_until().filter(|_| self.ending.is_none());
+        let kept = &cx.callers.kept;
+        let gives_up = kept
+            .gives_up(cx.terms.outage)
+            .filter(|_| self.claim.waits());
+        let ending = self.ending.as_ref().filter(|_| !cx.callers.is_empty());
+        let ending = ending.map(|ending| ending.until);
+        let at_once = (!self.claim.waits()).then(|| cx.terms.no_wait_ends(self.began));
+        let until = cx
+            .callers
+            .next_until()
+            .into_iter()
+            .chain(at_once)
+            .chain(gives_up);
+        let until = until
+            .chain(kept.due())
+            .chain(kept.still_due())
+            .min()
+            .filter(|_| self.ending.is_none());
         let own = self.pauses_until.or_else(|| self.overlap_due(cx));
         let news = self.news_due(cx);
-        tries.chain(until).chain(own).chain(news).min()
+        tries
+            .chain(until)
+            .chain(ending)
+            .chain(own)
+            .chain(news)
+            .min()
     }
 
     /// A successor looks for the end of the hold before its own.
@@ -190,10 +213,14 @@ impl Door {
 
     /// Does what is due.
     pub(super) fn on_time(&mut self, cx: &mut Context<'_>) -> Fate {
-        if self.ending.is_none() && self.is_over(cx) {
-            return self.runs_out();
+        match &self.ending {
+            None if self.is_over(cx) => return self.runs_out(cx),
+            Some(ending) if ending.until <= cx.now() => self.refuses(cx),
+            Some(_) | None => {}
         }
+        cx.reviews();
         self.parts(cx);
+        self.still_waits(cx);
         let due = |ask: &Ask| ask.sending.due().is_some_and(|due| due <= cx.clocks.now);
         if let Some(at) = self.asks.iter().position(due) {
             let ask = self.asks.remove(at);
@@ -218,7 +245,7 @@ impl Door {
     fn tries_again(&mut self, mut ask: Ask, cx: &mut Context<'_>) -> Fate {
         match self.what(&mut ask.asked, cx) {
             Some(what) => {
-                let request = cx.sends((cx.callers.of(), what), self.patience);
+                let request = cx.sends_for_callers(what);
                 ask.sending.sent(request, cx.now());
                 self.asks.push(ask);
                 Fate::Stays
@@ -228,36 +255,67 @@ impl Door {
     }
 
     /// No caller wants the lock any more. Requests under way run to their end, and what they get is given back.
-    pub(super) fn is_unwanted(&mut self, why: Refusal) -> Fate {
-        self.ending.get_or_insert(why);
-        self.pauses_until = None;
-        self.asks.retain(|ask| ask.sending.due().is_none());
-        self.ends_if_answered()
+    pub(super) fn is_unwanted(&mut self, why: Refusal, cx: &mut Context<'_>) -> Fate {
+        self.ends_soon(Some(why), cx)
     }
 
     /// The time of the call is over.
-    fn runs_out(&mut self) -> Fate {
-        let why = match self.claim.waits() {
-            true => self.not_granted(),
-            false => Refusal::Late {
-                was_answered: self.was_answered,
-            },
-        };
-        self.is_unwanted(why)
+    fn runs_out(&mut self, cx: &mut Context<'_>) -> Fate {
+        self.ends_soon(None, cx)
     }
 
-    fn ends_if_answered(&mut self) -> Fate {
-        match self.asks.is_empty() {
-            true => match self.ending.take() {
-                Some(why) => self.ends(why),
-                None => Fate::Stays,
-            },
-            false => Fate::Stays,
+    fn ends_soon(&mut self, why: Option<Refusal>, cx: &mut Context<'_>) -> Fate {
+        let soon = cx.now().min(self.until(cx)) + cx.terms.request_timeout;
+        let until = match self.claim.waits() {
+            true => soon,
+            false => soon.min(self.began + cx.terms.no_wait_lasts()),
+        };
+        self.ending.get_or_insert(Ending { why, until });
+        self.pauses_until = None;
+        self.asks.retain(|ask| ask.sending.due().is_none());
+        self.ends_if_answered(cx)
+    }
+
+    /// Its callers hear of its end though its requests are not answered.
+    fn refuses(&mut self, cx: &mut Context<'_>) {
+        let why = self.ending.as_ref().and_then(|ending| ending.why.clone());
+        let why = why.unwrap_or_else(|| self.why_late(cx));
+        let refused = cx.callers.all(&why);
+        cx.refuse(refused);
+    }
+
+    fn why_late(&self, cx: &Context<'_>) -> Refusal {
+        let kept = &cx.callers.kept;
+        let why = kept.why_late(self.claim.waits());
+        why.unwrap_or_else(|| self.not_granted())
+    }
+
+    /// Whether it only waits for answers.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    pub(super) fn ticket(&self) -> Option<Ticket> {
+        self.queue.as_ref().map(|waiter| waiter.ticket)
+    }
+
+    fn ends_if_answered(&mut self, cx: &mut Context<'_>) -> Fate {
+        match self.ending.take_if(|_| self.asks.is_empty()) {
+            Some(ending) => {
+                let why = ending.why.unwrap_or_else(|| self.why_late(cx));
+                self.ends(why)
+            }
+            None => Fate::Stays,
         }
     }
 
     /// The call is refused. A request that was not answered may get a place, and a place in the queue is left.
     fn ends(&mut self, why: Refusal) -> Fate {
+        let writes_nothing = matches!(&why, Refusal::Failed(failure) if failure.is_newer_format());
+        if writes_nothing {
+            // This client must write nothing more, not even its departure. The place ends when its lease expires.
+            return Fate::Refused(why);
+        }
         if let Some(waiter) = self.queue.take() {
             let Waiter {
                 attempt,
@@ -274,16 +332,39 @@ impl Door {
         }
     }
 
-    /// A live entry stands in the way, or the place came to nothing.
-    fn gives_in(&mut self) -> Fate {
-        let why = self.not_granted();
+    /// A live entry stands in the way, the queue is too long, or the place came to nothing.
+    fn gives_in(&mut self, cx: &Context<'_>) -> Fate {
+        let before = self.shown().map_or(0, |item| item.turns());
+        let is_too_long = self.claim.waits() && cx.callers.are_unwilling(before);
+        let why = match is_too_long {
+            true => Refusal::too_long(before, 0),
+            false => self.not_granted(),
+        };
         self.ends(why)
     }
 
     fn not_granted(&self) -> Refusal {
-        let shown = self.snapshot();
-        let shown = shown.map(|snapshot| Arc::clone(&snapshot.item));
-        Refusal::NotGranted(self.seen.clone().or(shown))
+        Refusal::NotGranted {
+            item: self.shown().cloned(),
+            position: self.queue.as_ref().and_then(|it| it.turns_before()),
+        }
+    }
+
+    /// The item as it was seen last.
+    fn shown(&self) -> Option<&Arc<LockItem>> {
+        let shown = self.snapshot().map(|snapshot| &snapshot.item);
+        self.seen.as_ref().or(shown)
+    }
+
+    /// How its first caller stands.
+    pub(super) fn stands(&self) -> Stand {
+        match &self.queue {
+            Some(waiter) => waiter.stands(),
+            None => Stand {
+                item: self.shown().cloned(),
+                ..Stand::default()
+            },
+        }
     }
 
     fn snapshot(&self) -> Option<&Snapshot<Cursor>> {
@@ -295,17 +376,34 @@ impl Door {
 
     /// When the last call stops.
     fn until(&self, cx: &Context<'_>) -> Moment {
-        match self.claim.waits() {
-            true => cx.callers.until(),
-            false => cx.terms.no_wait_ends(self.began),
+        if !self.claim.waits() {
+            return cx.terms.no_wait_ends(self.began);
         }
+        cx.callers.give_up(cx.terms)
     }
 
     /// Refuses those whose time is over, while others still wait.
     fn parts(&self, cx: &mut Context<'_>) {
         if self.ending.is_none() {
-            let late = cx.callers.late(cx.clocks.now);
-            cx.refuse(late, || self.not_granted());
+            let why = self.why_late(cx);
+            cx.refuse_late(|| why);
+        }
+    }
+
+    fn still_waits(&self, cx: &mut Context<'_>) {
+        if let Some(waited) = cx.callers.kept.still_waits(cx.clocks.now) {
+            let Stand {
+                position,
+                place,
+                item,
+                ..
+            } = self.stands();
+            cx.note(Note::StillWaits {
+                waited,
+                position,
+                ticket: place.map(|place| place.ticket),
+                item,
+            });
         }
     }
 
@@ -379,7 +477,7 @@ impl Door {
                 Act::Depart => return self.steps(self.departs(cx), cx),
                 Act::Hold => return self.takes_its_turn(cx),
                 Act::Again => return self.begins_again(cx),
-                _ => return self.gives_in(),
+                _ => return self.gives_in(cx),
             };
         }
     }
@@ -408,7 +506,7 @@ impl Door {
     fn enters_over(&mut self, cx: &mut Context<'_>) -> Fate {
         self.asks_anew(cx);
         let Some(way) = &self.way else {
-            return self.gives_in();
+            return self.gives_in(cx);
         };
         let keeps = cx
             .clocks
@@ -427,6 +525,7 @@ impl Door {
         self.asks.clear();
         self.asks_anew(cx);
         if let Some(waiter) = self.queue.take() {
+            self.is_passed(&waiter, cx);
             cx.doubts(&waiter.attempt, Ticket::default());
             if waiter.ticket <= waiter.snapshot.item.watermark {
                 // A late join may have put the row there after other clients deleted it.
@@ -434,7 +533,7 @@ impl Door {
             }
         }
         if !self.claim.waits() {
-            return self.gives_in();
+            return self.gives_in(cx);
         }
         (self.seen, self.way, self.pauses) = (None, None, 0);
         self.course = course(&self.claim);
@@ -442,15 +541,28 @@ impl Door {
         self.acts(act, cx)
     }
 
+    fn is_passed(&self, waiter: &Waiter, cx: &mut Context<'_>) {
+        let ticket = waiter.ticket;
+        if !waiter.is_in {
+            return cx.note(Note::TooSlow(ticket));
+        }
+        let item = (!waiter.is_lock_gone).then(|| Arc::clone(&waiter.snapshot.item));
+        let why = evicted(item, ticket);
+        cx.callers.kept.place_lost = Some(why.clone());
+        cx.note(Note::Passed(ticket, why));
+    }
+
     /// Sends the first try of a request, unless the time of the call is over.
     fn asks(&mut self, mut asked: Asked, cx: &mut Context<'_>) -> Fate {
-        if self.is_over(cx) {
-            return self.runs_out();
+        // A call that comes when its time is over has one try.
+        if self.is_over(cx) && self.has_asked {
+            return self.runs_out(cx);
         }
         let Some(what) = self.what(&mut asked, cx) else {
             return self.asks_no_more(cx);
         };
-        let request = cx.sends((cx.callers.of(), what), self.patience);
+        let request = cx.sends_for_callers(what);
+        self.has_asked = true;
         let sending = Sending::new(self.policy(&asked, cx), request, cx.now());
         self.asks.push(Ask { sending, asked });
         Fate::Stays
@@ -459,9 +571,19 @@ impl Door {
     /// Sends the first try of a step. What is not there any more makes the queue be read again.
     fn steps(&mut self, step: Option<(Step, What)>, cx: &mut Context<'_>) -> Fate {
         match step {
-            Some((step, what)) => self.asks(Asked::Step(step, Box::new(what)), cx),
+            Some(step) => self.steps_and_notes(step, None, cx),
             None => self.asks_no_more(cx),
         }
+    }
+
+    /// The same of a step that is noted if it is applied.
+    fn steps_and_notes(
+        &mut self,
+        (step, what): (Step, What),
+        note: Option<Note>,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        self.asks(Asked::Step(step, Box::new((what, note))), cx)
     }
 
     /// All but its renewals gives way to these in the queue.
@@ -501,10 +623,6 @@ impl Door {
         }
     }
 
-    fn denied(&mut self, asked: &Asked) -> &mut Denied {
-        &mut self.denied[usize::from(asked.is_read())]
-    }
-
     fn gives_way_at_the_door(&self, policy: Policy, cx: &Context<'_>) -> Policy {
         match self.claim.waits() {
             true => policy.giving_way(cx.terms.rest(), policy.until),
@@ -522,8 +640,11 @@ impl Door {
 }
 
 impl Asked {
-    fn is_read(&self) -> bool {
-        matches!(self, Asked::Read | Asked::Poll | Asked::Query(_))
+    fn access(&self) -> Access {
+        match self {
+            Asked::Read | Asked::Poll | Asked::Query(_) => Access::Read,
+            _ => Access::Write,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Asked, Door, MOST_PATIENCE, Renewing, Step};
+use super::{Asked, Door, Renewing, Step};
 use crate::agent::context::{Context, Stamped};
 use crate::agent::fate::{Fate, Taken};
 use crate::agent::leaving::void_row;
@@ -12,6 +12,7 @@ use crate::entry::{Entry, Nonce};
 use crate::item::{Footing, ItemPosition, LockItem, RowState, TicketRow};
 use crate::lease::{Renewal, RenewalHistory};
 use crate::moment::Moment;
+use crate::outage::Access;
 use crate::place::{Act, Found};
 use crate::snapshot::Snapshot;
 use crate::step::{Filling, QueuePosition};
@@ -41,10 +42,13 @@ impl Door {
         &mut self,
         place: (Ticket, RenewalHistory),
         shown: (Arc<LockItem>, Heard),
-        cx: &Context<'_>,
+        cx: &mut Context<'_>,
     ) {
         let how = (cx.memory.pace(cx.terms), cx.terms.lease);
         let waiter = Waiter::new(self.attempt.clone(), place, shown, how);
+        if waiter.is_in {
+            cx.note(waiter.joined());
+        }
         self.queue = Some(Box::new(waiter));
         self.way = None;
     }
@@ -221,6 +225,7 @@ impl Door {
             self.queue = Some(waiter);
             return self.begins_again(cx);
         }
+        cx.tells_waiting(|| waiter.stands());
         cx.memory.learns(waiter.pace);
         Fate::Holds(Box::new(Taken {
             attempt: waiter.attempt,
@@ -287,12 +292,14 @@ impl Door {
                 let shown = (&entry, heard.reading);
                 waiter.beats = Stamped::history(first, newest, shown, cx.terms);
                 waiter.row_is_renewed(newest.sent, cx.terms.lease);
+                waiter.is_in = true;
+                cx.note(waiter.joined());
                 true
             }
             _ => false,
         };
         if !is_waiting {
-            self.patience = (self.patience * 2).min(MOST_PATIENCE);
+            cx.callers.kept.is_more_patient();
         }
         let act = self.course.joined(is_waiting);
         self.acts(act, cx)
@@ -398,7 +405,10 @@ impl Door {
         };
         let only_looks = match self.asks.is_empty() {
             true => self.pauses_until.is_some(),
-            false => self.asks.iter().all(|ask| ask.asked.is_read()),
+            false => self
+                .asks
+                .iter()
+                .all(|ask| ask.asked.access() == Access::Read),
         };
         if !only_looks || self.ending.is_some() {
             return Fate::Stays;

@@ -6,6 +6,7 @@ use super::{Ask, Asked, Door, Entering, Step};
 use crate::agent::context::{Context, Stamped};
 use crate::agent::fate::{Exit, Fate, Taken};
 use crate::agent::waiter::Heard;
+use crate::agent::waiting::Stand;
 use crate::agent::{Answer, Failed, Refusal, Reply, RequestId, Shown};
 use crate::doorway::Seen;
 use crate::item::{ItemPosition, LockItem};
@@ -28,8 +29,7 @@ impl Door {
         let is_for_a_place = matches!(ask.asked, Asked::Enter(_) | Asked::EnterOver(_));
         match reply.answer {
             Ok(answer) => {
-                self.was_answered = true;
-                self.denied(&ask.asked).hears(None, cx.now());
+                cx.hears((ask.asked.access(), ask.sending.sent), None);
                 let heard = Heard {
                     sent: ask.sending.sent,
                     arrived: reply.arrived,
@@ -39,17 +39,17 @@ impl Door {
             }
             Err(failure) => {
                 self.attempt.is_in_doubt |= is_for_a_place && failure.is_ambiguous();
-                self.denied(&ask.asked).hears(Some(&failure), cx.now());
+                cx.hears((ask.asked.access(), ask.sending.sent), Some(&failure));
                 if failure.is_busy() {
                     cx.memory.brake.press(cx.clocks.now);
                 }
                 if self.ending.is_some() {
-                    return self.ends_if_answered();
+                    return self.ends_if_answered(cx);
                 }
                 if self.reads_first(&ask, &failure) {
                     return self.rests_at_the_door(cx);
                 }
-                let waits_out = self.waits_out(&ask.asked, &failure, cx);
+                let waits_out = self.waits_out(&failure, cx);
                 match cx.failed_for_now(&mut ask.sending, (failure, waits_out)) {
                     None => {
                         self.asks.push(ask);
@@ -62,14 +62,14 @@ impl Door {
     }
 
     /// Whether a step in the queue may give way to a renewal, and be tried later.
-    fn may_pass(&mut self, asked: &Asked, failure: &Failed, cx: &Context<'_>) -> bool {
-        let may_help = failure.is_transient() || self.waits_out(asked, failure, cx);
+    fn may_pass(&self, failure: &Failed, cx: &Context<'_>) -> bool {
+        let may_help = failure.is_transient() || self.waits_out(failure, cx);
         may_help && !self.is_over(cx)
     }
 
     /// A caller that waits puts up for a while with a policy that denies its requests: one that was just attached denies for some seconds.
-    fn waits_out(&mut self, asked: &Asked, failure: &Failed, cx: &Context<'_>) -> bool {
-        self.claim.waits() && self.denied(asked).waits_out(failure, cx.now())
+    fn waits_out(&self, failure: &Failed, cx: &Context<'_>) -> bool {
+        self.claim.waits() && cx.callers.kept.waits_out(failure)
     }
 
     /// Whether a caller that waits reads before it writes again, because DynamoDB is too busy and nothing of it was applied.
@@ -91,7 +91,7 @@ impl Door {
 
     pub(super) fn failed(&mut self, asked: Asked, failure: Failed, cx: &mut Context<'_>) -> Fate {
         match asked {
-            Asked::Step(Step::Redate, _) => self.gives_in(),
+            Asked::Step(Step::Redate, _) => self.gives_in(cx),
             Asked::Delete(_) => self.asks(Asked::Query(None), cx),
             Asked::Step(step @ Step::CleanOwn, _) => {
                 self.retired(step, (None, false), Heard::NEVER, cx)
@@ -101,7 +101,7 @@ impl Door {
                 let act = self.course.drew(false);
                 self.acts(act, cx)
             }
-            _ if self.queue.is_some() && self.may_pass(&asked, &failure, cx) => self.gives_way(cx),
+            _ if self.queue.is_some() && self.may_pass(&failure, cx) => self.gives_way(cx),
             Asked::Step(Step::Void, _) if !self.asks.is_empty() => {
                 self.failure.get_or_insert(failure);
                 Fate::Stays
@@ -134,7 +134,7 @@ impl Door {
             Asked::Draw(drawing, tries) if self.ending.is_none() || is_applied => {
                 self.drew((drawing, tries), (item, heard), is_applied, cx)
             }
-            _ if self.ending.is_some() => self.ends_if_answered(),
+            _ if self.ending.is_some() => self.ends_if_answered(cx),
             Asked::Draw(..) => Fate::Stays,
             Asked::Join(entering) => {
                 self.joined((entering.first, entering.newest), answer, heard, cx)
@@ -164,12 +164,16 @@ impl Door {
             }
             Asked::RenewRow(renewing) => self.row_is_renewed(renewing, answer, heard, cx),
             Asked::Delete(_) => self.asks(Asked::Query(None), cx),
-            Asked::Step(step, _) => self.stepped(
-                (step, ask.sending.is_in_doubt),
-                (item, is_applied),
-                heard,
-                cx,
-            ),
+            Asked::Step(step, made) => {
+                let note = made.1.filter(|_| is_applied);
+                note.into_iter().for_each(|note| cx.note(note));
+                self.stepped(
+                    (step, ask.sending.is_in_doubt),
+                    (item, is_applied),
+                    heard,
+                    cx,
+                )
+            }
             Asked::Query(after) => self.read_page(after.is_some(), answer, heard, cx),
         }
     }
@@ -208,7 +212,7 @@ impl Door {
                     Fate::Stays
                 }
             },
-            Step::Redate => self.gives_in(),
+            Step::Redate => self.gives_in(cx),
             Step::VoidOwn | Step::Depart | Step::CleanOwn => {
                 self.retired(step, (item, is_applied), heard, cx)
             }
@@ -259,6 +263,11 @@ impl Door {
                         .flat_map(|way| way.snapshot.settled_rows(entry.ticket));
                     cx.cleans(rows.map(|row| row.ticket).collect());
                 }
+                let seen = Some(Arc::clone(&item));
+                cx.tells_waiting(|| Stand {
+                    item: seen,
+                    ..Stand::default()
+                });
                 Fate::Holds(Box::new(Taken {
                     attempt: self.attempt.clone(),
                     beats,
@@ -269,7 +278,8 @@ impl Door {
             }
             (item, _) if self.ending.is_some() => {
                 self.resolved(item.as_ref(), cx);
-                self.ends_if_answered()
+                self.seen = item;
+                self.ends_if_answered(cx)
             }
             (Some(item), None) if entering.keeps.is_some_and(|keeps| item.expires_at > keeps) => {
                 self.asks_again(ask, cx)
@@ -309,11 +319,13 @@ impl Door {
     ) -> Fate {
         let attempt = self.attempt.clone();
         let leaving = Exit::of(attempt, ticket, Arc::clone(&item));
-        if let Some(why) = self.ending.take() {
+        if let Some(ending) = self.ending.take() {
+            self.seen = Some(item);
+            let why = ending.why.unwrap_or_else(|| self.why_late(cx));
             return Fate::Leaves(why, leaving);
         }
         if !is_old {
-            return Fate::Leaves(Refusal::NotGranted(Some(item)), leaving);
+            return Fate::Leaves(Refusal::not_granted(Some(item)), leaving);
         }
         self.attempt.is_in_doubt = false;
         let act = self.course.asked(Found::Nowhere, Seen::Unknown);

@@ -6,9 +6,10 @@ use super::{Asked, Door, Step};
 use crate::agent::context::Context;
 use crate::agent::fate::Fate;
 use crate::agent::waiter::Heard;
-use crate::agent::{Answer, Cursor, Page, What};
+use crate::agent::{Answer, Cursor, Note, Page, Took, What};
 use crate::clearing::Clearing;
 use crate::doorway::Seen;
+use crate::entry::Entry;
 use crate::item::{LockItem, RowState, TicketRow};
 use crate::place::Act;
 use crate::redating::{Redating, next_redating};
@@ -58,7 +59,7 @@ impl Door {
             return false;
         }
         let unwilling = cx.callers.unwilling(before);
-        cx.refuse(unwilling, || self.not_granted());
+        cx.refuse(unwilling);
         true
     }
 
@@ -66,7 +67,7 @@ impl Door {
     pub(super) fn meets_live_entry(&mut self, cx: &mut Context<'_>) -> Fate {
         match self.redating(cx).filter(|_| !self.is_over(cx)) {
             Some(what) => self.steps(Some((Step::Redate, what)), cx),
-            None => self.gives_in(),
+            None => self.gives_in(cx),
         }
     }
 
@@ -93,12 +94,15 @@ impl Door {
 
     pub(super) fn removes(&mut self, removal: Removal, cx: &mut Context<'_>) -> Fate {
         let Removal::Void(over) = removal else {
-            return self.steps(self.removal(&removal, cx), cx);
+            let Some((step, what, dead)) = self.removal(&removal, cx) else {
+                return self.asks_no_more(cx);
+            };
+            return self.steps_and_notes((step, what), dead, cx);
         };
         // All at once, and all are awaited.
         let voids = over.iter().filter_map(|one| self.voids(one, cx));
-        for void in voids.collect::<Vec<_>>() {
-            let fate = self.steps(Some((Step::Void, void)), cx);
+        for (void, note) in voids.collect::<Vec<_>>() {
+            let fate = self.steps_and_notes((Step::Void, void), note, cx);
             if !matches!(fate, Fate::Stays) {
                 return fate;
             }
@@ -106,25 +110,34 @@ impl Door {
         self.asks_no_more(cx)
     }
 
-    fn removal(&self, removal: &Removal, cx: &Context<'_>) -> Option<(Step, What)> {
+    fn removal(&self, removal: &Removal, cx: &Context<'_>) -> Option<(Step, What, Option<Note>)> {
         let (permits, item) = (cx.lock.permits, &self.snapshot()?.item);
-        let (step, write) = match removal {
+        let (step, write, note) = match removal {
             Removal::Evict(has) => {
                 let (dead, held) = item.who(*has)?;
                 let date = cx.clocks.stamps().server;
-                (Step::Evict, LockWrite::evict(permits, dead, held, date))
+                let note = evicts(Took::Hold, dead);
+                (
+                    Step::Evict,
+                    LockWrite::evict(permits, dead, held, date),
+                    note,
+                )
             }
             Removal::EvictSuccessor(index) => {
                 let (dead, at) = (item.successors().get(*index)?, item.at_successor(*index));
-                (Step::Evict, LockWrite::evict_successor(permits, at, dead))
+                let write = LockWrite::evict_successor(permits, at, dead);
+                (Step::Evict, write, evicts(Took::Slot, dead))
             }
-            Removal::Settle(upto) => (Step::Settle(*upto), LockWrite::settle(permits, item, *upto)),
+            Removal::Settle(upto) => {
+                let write = LockWrite::settle(permits, item, *upto);
+                (Step::Settle(*upto), write, None)
+            }
             Removal::Void(_) => return None,
         };
-        Some((step, What::shown(write)))
+        Some((step, What::shown(write), note))
     }
 
-    fn voids(&self, over: &Unsettled, cx: &Context<'_>) -> Option<What> {
+    fn voids(&self, over: &Unsettled, cx: &Context<'_>) -> Option<(What, Option<Note>)> {
         Some(match *over {
             Unsettled::Gap(first, last) => {
                 let gap = TicketRow {
@@ -133,11 +146,14 @@ impl Door {
                     state: RowState::Void(None),
                     expires_at: cx.clocks.row_expiry(cx.terms.retention),
                 };
-                What::WriteRow(last, RowWrite::void_gap(gap))
+                let note = Note::GapClosed(last, gap.tickets);
+                let what = What::WriteRow(last, RowWrite::void_gap(gap));
+                (what, Some(note))
             }
             Unsettled::Dead(ticket) => {
                 let dead = self.snapshot()?.waiting(ticket)?;
-                What::WriteRow(ticket, RowWrite::void_dead(dead))
+                let what = What::WriteRow(ticket, RowWrite::void_dead(dead));
+                (what, evicts(Took::Row, dead))
             }
         })
     }
@@ -197,6 +213,7 @@ impl Door {
             }
             (None, Some(waiter), _) => {
                 let is_settled = waiter.ticket <= waiter.snapshot.item.watermark;
+                waiter.is_lock_gone = true;
                 self.course.lock_gone(is_settled)
             }
             (Some(snapshot), None, Some(way)) => {
@@ -215,6 +232,11 @@ impl Door {
         };
         self.acts(act, cx)
     }
+}
+
+/// What was given back is no takeover: its time was over.
+fn evicts(took: Took, dead: &Entry) -> Option<Note> {
+    (!dead.given_back).then(|| Note::Evicted(took, Box::new(dead.clone())))
 }
 
 impl Way {

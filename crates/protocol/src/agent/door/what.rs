@@ -54,7 +54,7 @@ impl Door {
                 },
             },
             Asked::Delete(rows) => What::Delete(rows.clone()),
-            Asked::Step(_, what) => (**what).clone(),
+            Asked::Step(_, made) => made.0.clone(),
         })
     }
 

@@ -1,10 +1,11 @@
 //! When something of a hold is due, and what is done then.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::Output;
 use super::super::context::Context;
 use super::super::fate::Fate;
+use super::super::{Output, Refusal};
 use super::{Hold, Life, Offer};
 use crate::moment::Moment;
 
@@ -43,7 +44,12 @@ impl Hold {
             false => heartbeat,
         };
         let established = self.beats.established(self.beat).unwrap_or_default();
-        (established + self.stagger.span(heartbeat)).max(self.not_before)
+        established + self.stagger.span(heartbeat)
+    }
+
+    /// When it is sent, which is later after a refusal that no time mends.
+    fn renews_at(&self, cx: &Context<'_>) -> Moment {
+        self.renewal_due(cx).max(self.not_before)
     }
 
     /// When something is due.
@@ -51,12 +57,16 @@ impl Hold {
         let puts = self.puts.front().and_then(|put| put.sending?.due());
         let renewal = || match &self.renewal {
             Some(renewal) => renewal.sending.due(),
-            None => Some(self.renewal_due(cx)),
+            None => Some(self.renews_at(cx)),
         };
         let own = match &self.life {
-            Life::Granting(_) | Life::GivingBack(_) => renewal(),
-            Life::PassingOn(_, Some(sending)) => sending.due(),
-            Life::PassingOn(_, None) => self.renewal.as_ref().and_then(|it| it.sending.due()),
+            Life::Granting(_) => renewal().into_iter().chain(self.refuses_at(cx)).min(),
+            Life::GivingBack(_) => renewal(),
+            Life::PassingOn(_, sending) => {
+                let renewal = self.renewal.as_ref().map(|it| it.sending);
+                let sending = sending.or(renewal).and_then(|it| it.due());
+                sending.into_iter().chain(cx.callers.next_until()).min()
+            }
             Life::Held => {
                 let offer = match self.offer {
                     Offer::Open(until, _) => Some(until),
@@ -75,12 +85,28 @@ impl Hold {
         own.into_iter().chain(puts).min()
     }
 
+    /// When its callers must have been answered, before they are told of it.
+    fn refuses_at(&self, cx: &Context<'_>) -> Option<Moment> {
+        Some(cx.callers.next_until()? + cx.terms.request_timeout)
+    }
+
     /// Does what is due.
     pub(in super::super) fn on_time(&mut self, cx: &mut Context<'_>) -> Fate {
         let now = cx.now();
         let is_due = |due: Option<Moment>| due.is_some_and(|due| due <= now);
+        if let Life::PassingOn(..) = self.life {
+            self.parts(cx);
+        }
         match &self.life {
             Life::Held if self.ends() <= now => return self.expires(cx),
+            Life::Granting(_) if is_due(self.refuses_at(cx)) => {
+                if cx.callers.until() > now {
+                    self.parts(cx);
+                    return Fate::Stays;
+                }
+                let item = Some(Arc::clone(&self.item));
+                return self.is_unwanted(Refusal::not_granted(item));
+            }
             Life::Kept(until, deadline) if *until <= now => {
                 let deadline = *deadline;
                 return self.releases(deadline, None, cx);
@@ -94,7 +120,7 @@ impl Hold {
             Life::Held | Life::Granting(_) | Life::GivingBack(_) | Life::PassingOn(_, None) => {
                 let due = match &self.renewal {
                     Some(renewal) => renewal.sending.due(),
-                    None => Some(self.renewal_due(cx)),
+                    None => Some(self.renews_at(cx)),
                 };
                 if is_due(due) {
                     self.renews(cx);

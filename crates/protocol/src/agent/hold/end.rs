@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::super::again::{Policy, Sending};
 use super::super::context::Context;
 use super::super::fate::{Exit, Fate};
-use super::super::{Answer, Done, Failed, Loss, Output, Refusal, Reply, ReplyId, Shown, What};
+use super::super::{
+    Answer, Done, Failed, Loss, Note, Output, Refusal, Reply, ReplyId, Shown, What, Work,
+};
 use super::{Hold, Life};
 use crate::item::{ItemHold, LockItem};
 use crate::lease;
@@ -30,7 +32,7 @@ impl Hold {
         let is_for_its_client = matches!(why, Loss::MaxHold(_));
         self.loses(why.clone(), cx);
         match is_for_its_client {
-            true => self.departs(why, false, cx),
+            true => self.departs(why, false, None, cx),
             // The guard may still be in use.
             false => Fate::Stays,
         }
@@ -45,7 +47,7 @@ impl Hold {
             }
             Life::Held => {
                 self.loses(Loss::ShutDown, cx);
-                self.departs(Loss::ShutDown, false, cx)
+                self.departs(Loss::ShutDown, false, None, cx)
             }
             Life::Granting(_) => self.is_unwanted(Refusal::ShutDown),
             Life::Kept(..) => self.is_over(cx),
@@ -70,6 +72,7 @@ impl Hold {
     /// The callers behind it ask again: its place is lost for them too.
     pub(super) fn loses(&mut self, why: Loss, cx: &mut Context<'_>) {
         self.parts(cx);
+        cx.callers.kept.place_lost = Some(why.clone());
         cx.asks_again();
         cx.confirms_no_more();
         self.renewal = None;
@@ -92,20 +95,40 @@ impl Hold {
 
     /// Leaves the table after a loss. A hold that ended at its deadline is not released within the safety margin: what its caller sent last may
     /// still arrive.
-    pub(super) fn departs(&mut self, why: Loss, is_unused: bool, cx: &mut Context<'_>) -> Fate {
+    pub(super) fn departs(
+        &mut self,
+        why: Loss,
+        is_unused: bool,
+        reply: Option<ReplyId>,
+        cx: &mut Context<'_>,
+    ) -> Fate {
         let margin = cx.terms.margin;
         let owes_margin = !is_unused && !margin.is_zero();
         let deadline = self.lease_ends();
+        let is_time_over = matches!(why, Loss::Expired | Loss::Unreachable(_) | Loss::MaxHold(_));
+        let is_gone = matches!(why, Loss::Evicted(_) | Loss::Broken(_) | Loss::Deleted);
+        if is_gone || owes_margin && is_time_over {
+            cx.shared.is_done(reply, Ok(Done::Lost(why.clone())));
+        }
         match why {
             Loss::Evicted(_) | Loss::Broken(_) | Loss::Deleted => self.is_over(cx),
             Loss::MaxHold(_) if owes_margin => {
                 let limit = self.limit().unwrap_or(cx.now());
                 // This client's clock may run fast.
                 self.life = Life::Kept(limit + lease::believed_for(margin), deadline + margin);
+                cx.note(Note::KeptForMargin(self.ticket));
                 Fate::Stays
             }
-            Loss::Expired | Loss::Unreachable(_) if owes_margin => self.is_over(cx),
-            _ => self.releases(deadline, None, cx),
+            Loss::Expired | Loss::Unreachable(_) if owes_margin => {
+                cx.note(Note::KeptForMargin(self.ticket));
+                self.is_over(cx)
+            }
+            Loss::ShutDown if !is_unused && !self.owed(cx.now()).is_zero() => {
+                self.life = Life::GivingBack(reply);
+                self.renews(cx);
+                Fate::Stays
+            }
+            _ => self.releases(deadline, reply, cx),
         }
     }
 
@@ -205,6 +228,7 @@ impl Hold {
         let owed = self.owed(cx.now());
         let deadline = sent + owed + cx.terms.to_release();
         self.life = Life::Kept(cx.now() + owed, deadline);
+        cx.note(Note::KeptOn(self.ticket, owed));
         cx.shared.is_done(reply, Ok(Done::KeptOn));
     }
 
@@ -215,10 +239,12 @@ impl Hold {
         what: Result<Done, Failed>,
         cx: &mut Context<'_>,
     ) -> Fate {
-        if what.is_err() && reply.is_none() {
+        if let (Err(failure), None) = (&what, reply) {
             cx.tell(Output::Undone {
                 lock: cx.lock.clone(),
                 ticket: Some(self.ticket),
+                work: Work::Release,
+                failure: failure.clone(),
             });
         }
         if let Ok(Done::HandedOff(item)) = &what {
@@ -250,7 +276,7 @@ impl Hold {
 }
 
 /// Why the hold is lost that this item shows no more.
-pub(super) fn evicted(item: Option<Arc<LockItem>>, ticket: Ticket) -> Loss {
+pub(in super::super) fn evicted(item: Option<Arc<LockItem>>, ticket: Ticket) -> Loss {
     let Some(item) = item else {
         return Loss::Deleted;
     };

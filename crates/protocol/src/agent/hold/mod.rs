@@ -6,6 +6,8 @@ mod order;
 mod passing;
 mod renewal;
 
+pub(super) use self::end::evicted;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +16,10 @@ use self::end::Release;
 use self::order::Put;
 use self::renewal::Renewal;
 use super::again::Sending;
-use super::context::{Attempt, Context};
+use super::context::{Attempt, Context, Memory};
 use super::fate::{Exit, Fate, Taken};
 use super::terms::{Bounds, Wait};
+use super::waiting::Stand;
 use super::{HoldId, HoldView, Loss, Of, Output, Refusal, ReplyId};
 use crate::entry::Nonce;
 use crate::item::{ItemHold, ItemPosition, LockItem};
@@ -90,6 +93,8 @@ impl Hold {
     pub(super) fn taken(taken: Taken, cx: &mut Context<'_>) -> Result<Box<Hold>, Fate> {
         let item = taken.item;
         let Some(ItemPosition::Has(at, entry)) = item.position_of(taken.attempt.nonce) else {
+            let why = evicted(Some(Arc::clone(&item)), Ticket::default());
+            cx.callers.kept.place_lost = Some(why);
             return Err(Fate::Again(None));
         };
         let lease = taken.claim.bounds.lease(cx.terms);
@@ -99,9 +104,10 @@ impl Hold {
         let (believed, counted) = (believed.unwrap_or_default(), counted.unwrap_or_default());
         if counted <= cx.now() {
             let exit = Exit::of(taken.attempt, entry.ticket, Arc::clone(&item));
+            cx.is_granted_late(entry.ticket);
             return Err(match taken.claim.waits() {
                 true => Fate::Again(Some(exit)),
-                false => Fate::Leaves(Refusal::NotGranted(Some(item)), exit),
+                false => Fate::Leaves(Refusal::not_granted(Some(item)), exit),
             });
         }
         let is_short = lease::is_short(lease, believed.since(cx.now()));
@@ -155,7 +161,7 @@ impl Hold {
             self.parts(cx);
         }
         let Some(call) = cx.callers.next() else {
-            return Err(self.is_unwanted(Refusal::NotGranted(None)));
+            return Err(self.is_unwanted(Refusal::not_granted(None)));
         };
         (self.life, self.granted) = (Life::Held, now);
         cx.shared.is_answered(call);
@@ -165,15 +171,44 @@ impl Hold {
         cx.tell(Output::Granted {
             call,
             hold: self.id,
-            seen: self.view(),
+            seen: self.view(cx),
         });
         Ok(())
     }
 
     /// Refuses the callers behind it whose time is over.
     fn parts(&self, cx: &mut Context<'_>) {
-        let late = cx.callers.late(cx.clocks.now);
-        cx.refuse(late, || Refusal::NotGranted(Some(Arc::clone(&self.item))));
+        cx.refuse_late(|| Refusal::NotGranted {
+            item: Some(Arc::clone(&self.item)),
+            position: Some(1),
+        });
+    }
+
+    pub(super) fn stands(&self, memory: &Memory) -> Stand {
+        Stand {
+            position: Some(u64::from(!self.is_granting())),
+            place: Some(self.attempt.stood(self.held.footing.ticket)),
+            turn: memory.turn(),
+            item: Some(Arc::clone(&self.item)),
+        }
+    }
+
+    pub(super) fn ticket(&self) -> Ticket {
+        self.ticket
+    }
+
+    /// Whether its caller has given it back, and it still stands in the table.
+    pub(super) fn is_ending(&self) -> bool {
+        match self.life {
+            Life::GivingBack(_) | Life::PassingOn(..) | Life::Releasing(_) => true,
+            Life::Granting(_) | Life::Held | Life::Lost | Life::Kept(..) => false,
+        }
+    }
+
+    /// What its owner sees, if the owner may believe in it.
+    pub(super) fn seen_as_held(&self, cx: &Context<'_>) -> Option<HoldView> {
+        let is_held = matches!(self.life, Life::Held) && self.ends() > cx.now();
+        is_held.then(|| self.view(cx))
     }
 
     pub(super) fn holds_as(&self, nonce: Nonce) -> bool {
@@ -187,6 +222,21 @@ impl Hold {
         }
     }
 
+    /// Whether the item, which is not older than what is known, shows another request to give way.
+    pub(super) fn is_asked_by(&self, item: &LockItem) -> bool {
+        let own = item.hold_of(self.attempt.nonce, self.held.footing.ticket);
+        let is_new = own.is_some_and(|(_, entry)| entry.beat >= self.beat);
+        is_new && item.written >= self.item.written && item.asked != self.item.asked
+    }
+
+    /// Takes in what another place's answer shows of it.
+    pub(super) fn hears(&mut self, item: &Arc<LockItem>, cx: &mut Context<'_>) {
+        self.sees(item);
+        if let Life::Held = self.life {
+            self.shows(cx);
+        }
+    }
+
     fn of(&self, cx: &Context<'_>) -> Of {
         match self.life {
             Life::Granting(_) => cx.callers.of(),
@@ -194,10 +244,13 @@ impl Hold {
         }
     }
 
-    fn view(&self) -> HoldView {
+    fn view(&self, cx: &Context<'_>) -> HoldView {
         HoldView {
             ticket: self.ticket,
+            nonce: self.attempt.nonce,
+            tickets: self.attempt.tickets,
             held: self.held,
+            lease: self.relies_on.saturating_sub(cx.terms.margin),
             until: self.ends(),
             ends_by: self.expiry_reason(),
             trouble: self.trouble.clone(),
@@ -208,7 +261,7 @@ impl Hold {
     fn shows(&self, cx: &mut Context<'_>) {
         cx.tell(Output::View {
             hold: self.id,
-            seen: self.view(),
+            seen: self.view(cx),
         });
     }
 }

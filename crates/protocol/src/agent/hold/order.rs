@@ -6,7 +6,7 @@ use super::super::again::{Policy, Sending};
 use super::super::context::Context;
 use super::super::fate::Fate;
 use super::super::{Answer, Done, Order, Reply, ReplyId, RequestId, Shown, What};
-use super::{Hold, Life, Offer};
+use super::{Hold, Life, Offer, evicted};
 use crate::bytes::Bytes;
 use crate::item::{ItemHold, LockItem, Written};
 use crate::write::LockWrite;
@@ -38,6 +38,10 @@ impl Hold {
                 Fate::Stays
             }
             Order::Put(bytes) => self.puts(bytes, reply, cx),
+            Order::Check => {
+                self.acts_late = true;
+                Fate::Stays
+            }
         }
     }
 
@@ -47,13 +51,12 @@ impl Hold {
         reply: Option<ReplyId>,
         cx: &mut Context<'_>,
     ) -> Fate {
+        if let (Life::Lost, Some(loss)) = (&self.life, self.loss.clone()) {
+            return self.departs(loss, is_unused, reply, cx);
+        }
         if let Some(why) = self.is_not_held() {
             cx.shared.is_done(reply, Ok(why));
-            let loss = self
-                .loss
-                .clone()
-                .filter(|_| matches!(self.life, Life::Lost));
-            return loss.map_or(Fate::Stays, |loss| self.departs(loss, is_unused, cx));
+            return Fate::Stays;
         }
         if is_unused || self.owed(cx.now()).is_zero() {
             return self.passes_on(reply, cx);
@@ -154,11 +157,18 @@ impl Hold {
         let still = item.as_ref().and_then(own);
         if let Some(item) = item.as_ref().filter(|_| still.is_some()) {
             self.sees(item);
+            self.shows(cx);
         }
         let is_written = |item: &Arc<LockItem>| item.written >= Some(put.written);
         let what = match still {
             Some(_) if item.as_ref().is_some_and(is_written) => Done::Put,
-            _ => Done::NotOurs(item),
+            Some(_) => Done::NotOurs(item),
+            None => {
+                if let Life::Held = self.life {
+                    self.loses(evicted(item.clone(), self.ticket), cx);
+                }
+                Done::NotOurs(item)
+            }
         };
         cx.shared.is_done(put.reply, Ok(what));
         self.puts_next(cx);

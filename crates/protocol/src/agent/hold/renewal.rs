@@ -7,8 +7,8 @@ use super::super::again::{Policy, Sending};
 use super::super::context::{Context, Stamped};
 use super::super::fate::{Exit, Fate};
 use super::super::terms::ending_after;
-use super::super::{Answer, Done, Failed, Refusal, Reply, Shown, What};
-use super::end::evicted;
+use super::super::{Answer, Done, Failed, Loss, Note, Refusal, Reply, Shown, What};
+use super::evicted;
 use super::{Hold, Life};
 use crate::failure::{Kind, cause};
 use crate::item::{At, ItemHold, LockItem};
@@ -131,7 +131,10 @@ impl Hold {
         failure: Failed,
         cx: &mut Context<'_>,
     ) -> Fate {
-        self.trouble = Some(failure.to_string().into());
+        let before = self.trouble.replace(failure.to_string().into());
+        if before.is_none() && matches!(self.life, Life::Held) {
+            cx.note(Note::RenewalFailed(self.id, self.ticket, failure.clone()));
+        }
         match cx.failed(&mut renewal.sending, failure) {
             Some(failure) => self.cannot_renew(failure, cx),
             None => {
@@ -193,8 +196,12 @@ impl Hold {
         if std::mem::replace(&mut self.is_dated, entry.stamps.server.is_some()) {
             self.stagger.step();
         }
-        if renewal.stamped.sent.since(renewal.due) > cx.terms.heartbeat / IN_STEP {
+        let lag = renewal.stamped.sent.since(renewal.due);
+        if lag > cx.terms.heartbeat / IN_STEP {
             self.stagger.again();
+        }
+        if let Life::Held = self.life {
+            cx.note(Note::Renewed(lag));
         }
         if self.is_granting() {
             self.relies_on = entry.lease.min(cx.terms.in_table(cx.terms.lease));
@@ -204,7 +211,8 @@ impl Hold {
         match self.life {
             // The answer came too late for its lease.
             Life::Granting(_) if self.ends() <= cx.now() => {
-                let why = Refusal::NotGranted(Some(Arc::clone(&self.item)));
+                cx.is_granted_late(self.held.footing.ticket);
+                let why = Refusal::not_granted(Some(Arc::clone(&self.item)));
                 return match self.is_unwanted(why) {
                     Fate::Leaves(_, leaving) if self.waits => Fate::Again(Some(leaving)),
                     fate => fate,
@@ -224,6 +232,9 @@ impl Hold {
         match self.life {
             Life::Granting(_) => {
                 let leaving = Exit::unseen(self.attempt.clone());
+                let why = Loss::Unreachable(failure.to_string().into());
+                cx.callers.kept.place_lost = Some(why);
+                cx.note(Note::GrantFailed(self.held.footing.ticket, failure.clone()));
                 // A policy that denies it may be new: how long a call puts up with that is counted at the door.
                 match self.waits && (failure.is_transient() || failure.is_denied()) {
                     true => Fate::Again(Some(leaving)),
@@ -244,9 +255,11 @@ impl Hold {
         match self.life {
             Life::Granting(_) => {
                 cx.doubts(&self.attempt, Ticket::default());
+                let why = evicted(item.clone(), self.held.footing.ticket);
+                cx.callers.kept.place_lost = Some(why);
                 match self.waits {
                     true => Fate::Again(None),
-                    false => Fate::Refused(Refusal::NotGranted(item)),
+                    false => Fate::Refused(Refusal::not_granted(item)),
                 }
             }
             Life::GivingBack(reply) | Life::PassingOn(reply, _) => {

@@ -1,0 +1,84 @@
+//! A call for a lock alone, of a client that is a value.
+
+use fairlock_protocol::agent::{Bounds, Claim, Wait};
+use fairlock_protocol::moment::Moment;
+
+use super::FairLock;
+use crate::agent::{Asked, Asks, Driven, refused};
+use crate::client_state::STANDSTILL;
+use crate::error::{Closed, Error};
+use crate::guard::LockGuard;
+use crate::hold;
+use crate::telemetry::Origin;
+use crate::wait::RecordWait;
+
+impl FairLock {
+    pub(super) async fn asks(
+        &self,
+        driven: &Driven,
+        wait: RecordWait,
+        (started, until): (Moment, Option<Moment>),
+        origin: &Origin,
+    ) -> Result<LockGuard, Error> {
+        let (inner, config) = (&self.inner, self.inner.store.config());
+        let end = until.map(|until| match wait {
+            RecordWait::NoWait => started + inner.no_wait_lasts(),
+            _ => until + config.request_timeout,
+        });
+        let waited = || inner.store.now().since(started);
+        // Each round but the last ended with a hold that was lost before its caller took the guard.
+        loop {
+            let asked = driven.asks(Asks {
+                lock: &self.name,
+                claim: self.claim(wait, until),
+                observer: self.observer.clone(),
+                origin,
+                end: end.map(|end| end + STANDSTILL),
+            });
+            let lost = match asked.await {
+                Asked::Granted(held) => {
+                    return Ok(LockGuard::of_value(inner.clone(), held));
+                }
+                Asked::Lost(held) => held,
+                Asked::Refused(_) if inner.closed.is_cancelled() => {
+                    return Err(Error::ShutDown(Closed::ShutDown));
+                }
+                Asked::Refused(why) => return Err(refused(why, &self.name, waited(), config)),
+                Asked::StandsStill => {
+                    let why = "the runtime in which this client was built does not run, and nothing was sent";
+                    return Err(inner.unavailable("acquire", waited(), why));
+                }
+            };
+            let guard = LockGuard::of_value(inner.clone(), lost);
+            if let Some(reason) = guard.loss() {
+                tracing::info!(lock = %reason.lock, ticket = %reason.ticket, reason = %reason.reason, "lost before its caller came for it: begins again");
+            }
+            inner.let_go(guard.release_unused(), until).await;
+            if inner.closed.is_cancelled() {
+                return Err(Error::ShutDown(Closed::ShutDown));
+            }
+            if until.is_some_and(|until| until <= inner.store.now()) {
+                return Err(hold::not_granted(&self.name, None, None, waited()));
+            }
+        }
+    }
+
+    fn claim(&self, wait: RecordWait, until: Option<Moment>) -> Claim {
+        Claim {
+            wait: match (wait, until) {
+                (RecordWait::NoWait, _) => Wait::No,
+                (_, Some(until)) => Wait::Until(until),
+                (_, None) => Wait::Forever,
+            },
+            max_waiters: self.max_waiters.map(|most| most as u64),
+            bounds: Bounds {
+                min: self.bounds.min,
+                max: self.bounds.max,
+                begin_later: self.bounds.begin_with_all,
+            },
+            attributes: self.attributes.clone(),
+            is_observed: self.observer.is_some(),
+            denies_self_wait: self.denies_self_wait,
+        }
+    }
+}
