@@ -175,6 +175,12 @@ impl Outages {
         self.unanswered
     }
 
+    /// What became of the last request that had no answer, if none was answered since.
+    pub fn silence(&self) -> Option<&Failure> {
+        let silent = self.kept().filter(|it| is_unanswered(it.kind));
+        silent.max_by_key(|it| it.newest).map(|it| &it.failure)
+    }
+
     fn of(&mut self, access: Access) -> &mut Option<Kept> {
         match access {
             Access::Read => &mut self.reads,

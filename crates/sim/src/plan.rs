@@ -270,7 +270,7 @@ impl TermsPlan {
             heartbeat,
             request_timeout: timeout,
             join_timeout: Duration::from_secs([1, 2, 5, 20][rng.usize(0..4)]),
-            outage: None,
+            outage: [None, None, None, Some(timeout * 4)][rng.usize(0..4)],
             polls: Terms::usual_polls(heartbeat),
             retention: DAY * rng.u32(1..4),
             slots: 8,

@@ -130,16 +130,23 @@ impl Kept {
         }
     }
 
+    /// Why a call is refused whose time is over while DynamoDB does not serve it.
+    pub(super) fn unserved(&self, waits: bool) -> Option<Refusal> {
+        if !waits && self.was_answered {
+            return None;
+        }
+        let is_not_now = |kind| matches!(kind, OutageKind::Throttled | OutageKind::Conflict);
+        let told = self.outage.as_ref().filter(|it| !is_not_now(it.kind));
+        let failure = self.outages.silence().or(told.map(|it| &it.failure))?;
+        Some(Refusal::Failed(failure.clone()))
+    }
+
     /// Why a call is refused whose time is over, if that is not for those before it.
     pub(super) fn why_late(&self, waits: bool) -> Option<Refusal> {
         let was_answered = self.was_answered;
-        let unserved = self.outage.as_ref().filter(|_| waits || !was_answered);
-        let is_not_now = |kind| matches!(kind, OutageKind::Throttled | OutageKind::Conflict);
-        match unserved.filter(|it| !is_not_now(it.kind)) {
-            Some(outage) => Some(Refusal::Failed(outage.failure.clone())),
-            None if waits && was_answered => None,
-            None => Some(Refusal::Late { was_answered }),
-        }
+        let is_late = !waits || !was_answered;
+        let late = is_late.then_some(Refusal::Late { was_answered });
+        self.unserved(waits).or(late)
     }
 
     /// Adds what keeps a call to how it stands.

@@ -54,7 +54,7 @@ pub(crate) async fn a_write_of_a_sharer_that_was_not_applied_is_sent_again(rig: 
 
 pub(crate) async fn a_write_of_a_sharer_that_comes_twice_is_applied_once(rig: &Rig) {
     for write in WRITES {
-        four_turns(rig, write, Fault::Duplicate { after: SECOND / 50 }).await;
+        four_turns(rig, write, Fault::Duplicate { after: SECOND / 4 }).await;
     }
 }
 

@@ -60,6 +60,8 @@ pub(super) struct Door {
     failure: Option<Failed>,
     /// It is to end once its requests are answered.
     ending: Option<Ending>,
+    /// Why it ends after one more request, which changes nothing of that.
+    giving_in: Option<Refusal>,
 }
 
 /// Why it ends, and when its callers must have heard of it. Without a reason their time is over.
@@ -152,6 +154,7 @@ impl Door {
             pauses: 0,
             failure: None,
             ending: None,
+            giving_in: None,
         }
     }
 
@@ -261,7 +264,8 @@ impl Door {
 
     /// The time of the call is over.
     fn runs_out(&mut self, cx: &mut Context<'_>) -> Fate {
-        self.ends_soon(None, cx)
+        let unserved = cx.callers.kept.unserved(self.claim.waits());
+        self.ends_soon(unserved, cx)
     }
 
     fn ends_soon(&mut self, why: Option<Refusal>, cx: &mut Context<'_>) -> Fate {
@@ -334,13 +338,18 @@ impl Door {
 
     /// A live entry stands in the way, the queue is too long, or the place came to nothing.
     fn gives_in(&mut self, cx: &Context<'_>) -> Fate {
+        let why = self.giving_in.take();
+        let why = why.unwrap_or_else(|| self.why_not(cx));
+        self.ends(why)
+    }
+
+    fn why_not(&self, cx: &Context<'_>) -> Refusal {
         let before = self.shown().map_or(0, |item| item.turns());
         let is_too_long = self.claim.waits() && cx.callers.are_unwilling(before);
-        let why = match is_too_long {
+        match is_too_long {
             true => Refusal::too_long(before, 0),
             false => self.not_granted(),
-        };
-        self.ends(why)
+        }
     }
 
     fn not_granted(&self) -> Refusal {

@@ -66,7 +66,10 @@ impl Door {
     /// A live entry stands in the way. What keeps the next caller from judging it is stamped first.
     pub(super) fn meets_live_entry(&mut self, cx: &mut Context<'_>) -> Fate {
         match self.redating(cx).filter(|_| !self.is_over(cx)) {
-            Some(what) => self.steps(Some((Step::Redate, what)), cx),
+            Some(what) => {
+                self.giving_in = Some(self.why_not(cx));
+                self.steps(Some((Step::Redate, what)), cx)
+            }
             None => self.gives_in(cx),
         }
     }
