@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use fairlock_protocol::agent::{
-    CallId, Client, Clocks, Done, HoldId, HoldView, Input, Lock, Loss, Note, Of, Order, Output,
-    Precision, Random, Refusal, Reply, ReplyId, Request, RequestId, Turn, Waiting,
+    CallId, Client, Clocks, Done, HoldId, HoldView, Input, Lock, Loss, Note, Of, Output, Precision,
+    Random, Refusal, Reply, ReplyId, Request, RequestId, Turn, Waiting,
 };
 use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::failure::Failure;
@@ -16,7 +16,7 @@ use tracing::{Instrument, Span};
 
 use super::carry::{carry, ended};
 use super::ground::Ground;
-use super::mail::{Caller, Giver, Message, Offered, Outbox, unused};
+use super::mail::{Caller, Giver, Message, Offered, Outbox, Released, unused};
 use super::notes;
 use super::record::Record;
 use super::view::View;
@@ -52,9 +52,7 @@ pub(super) struct Driver {
 /// An order, until its giver is told what became of it.
 struct Ordered {
     to: Giver,
-    /// The hold, if it is released.
-    released: Option<Arc<View>>,
-    open: Option<Open>,
+    released: Option<Released>,
 }
 
 impl Driver {
@@ -144,11 +142,12 @@ impl Driver {
                 hold,
                 order,
                 to,
-                open,
+                released,
             } => {
-                let is_release = matches!(order, Order::Release { .. });
-                let released = is_release.then(|| self.ground.views.remove(hold)).flatten();
-                let reply = Some(self.replies_to(Ordered { to, released, open }));
+                if released.is_some() {
+                    self.ground.views.remove(hold);
+                }
+                let reply = Some(self.replies_to(Ordered { to, released }));
                 (Input::Order { hold, order, reply }, None)
             }
             Message::Told(input) => (input, None),
@@ -303,14 +302,14 @@ impl Driver {
     }
 
     fn is_done(&mut self, reply: ReplyId, done: Result<Done, Failure>) {
-        let Some(Ordered { to, released, open }) = self.orders.remove(&reply) else {
+        let Some(Ordered { to, released }) = self.orders.remove(&reply) else {
             return;
         };
-        if let Some(view) = &released {
-            notes::released(&self.ground.background, view, &done, to.is_closed());
+        if let Some(Released { view, open }) = released {
+            notes::released(&self.ground.background, &view, &done, to.is_closed());
+            // It is done before its giver hears of that.
+            drop(open);
         }
-        // It is done before its giver hears of that.
-        drop(open);
         let _ = to.send(done);
     }
 

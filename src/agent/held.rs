@@ -7,7 +7,7 @@ use fairlock_protocol::agent::{Done, Input, Order, Work};
 use fairlock_protocol::failure::Failure;
 use tokio::sync::oneshot;
 
-use super::mail::{Message, Outbox};
+use super::mail::{Message, Outbox, Released};
 use super::notes;
 use super::view::{JustEnded, Stand, View};
 use crate::error::LossReason;
@@ -67,15 +67,16 @@ impl Watch {
     fn sends(&self, order: Order, background: Option<&Arc<Background>>) -> Ordered {
         let (to, done) = oneshot::channel();
         let view = &self.view;
-        let open = background.map(|background| {
-            background.open(notes::job(&view.name, Some(view.ticket), Work::Release))
+        let released = background.map(|background| Released {
+            view: Arc::clone(view),
+            open: background.open(notes::job(&view.name, Some(view.ticket), Work::Release)),
         });
         let hold = view.hold;
         let _ = self.mailbox.send(Message::Order {
             hold,
             order,
             to,
-            open,
+            released,
         });
         done
     }

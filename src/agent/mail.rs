@@ -42,8 +42,7 @@ pub(super) enum Message {
         hold: HoldId,
         order: Order,
         to: Giver,
-        /// A release is work to be done from the moment at which the hold was given back.
-        open: Option<Open>,
+        released: Option<Released>,
     },
     /// What the value is told as it is.
     Told(Input),
@@ -53,6 +52,12 @@ pub(super) enum Message {
     Datagram(Box<[u8]>, OwnedSemaphorePermit),
     /// The last handle has gone.
     Deserted,
+}
+
+/// A hold that is released, which is work to be done from the moment at which it was given back.
+pub(super) struct Released {
+    pub(super) view: Arc<View>,
+    pub(super) open: Open,
 }
 
 /// The mailbox, from outside.

@@ -44,10 +44,7 @@ impl FairLock {
                     return Err(Error::ShutDown(Closed::ShutDown));
                 }
                 Asked::Refused(why) => return Err(refused(why, &self.name, waited(), config)),
-                Asked::StandsStill => {
-                    let why = "the runtime in which this client was built does not run, and nothing was sent";
-                    return Err(inner.unavailable("acquire", waited(), why));
-                }
+                Asked::StandsStill => return Err(inner.stands_still("acquire", waited())),
             };
             let guard = LockGuard::of_value(inner.clone(), lost);
             if let Some(reason) = guard.loss() {

@@ -314,6 +314,9 @@ impl Agent {
                 self.becomes(key, place, Fate::Over, scene);
             }
             Fate::Leaves(why, leaving) => {
+                if let (Phase::Asking(_), Some(ticket)) = (&place.phase, leaving.ticket) {
+                    scene.notes(Note::Leaves(ticket));
+                }
                 self.refuses(key, &mut place, why, scene);
                 self.leaves((key, place.beside), place.post, *leaving, scene);
             }

@@ -597,7 +597,11 @@ impl Door {
 
     /// All but its renewals gives way to these in the queue.
     fn policy(&self, asked: &Asked, cx: &Context<'_>) -> Policy {
-        let until = self.until(cx);
+        // That nothing is answered for too long is noticed beside.
+        let until = match self.claim.waits() {
+            true => cx.callers.until(),
+            false => self.until(cx),
+        };
         let policy = match self.claim.waits() {
             true => Policy::while_waiting(until, cx.terms),
             false => Policy::at_the_door(self.began, cx.terms),
