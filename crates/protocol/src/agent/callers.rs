@@ -26,6 +26,8 @@ pub(super) struct Callers {
     waiting: VecDeque<Caller>,
     /// What keeps them from their turn, besides those before them.
     pub(super) kept: Kept,
+    /// Some are told how they stand, or were.
+    are_observed: bool,
 }
 
 /// Calls that are refused, and why.
@@ -44,6 +46,7 @@ impl Callers {
             Wait::Until(until) => until,
             Wait::No | Wait::Forever => Moment(Duration::MAX),
         };
+        self.are_observed |= claim.is_observed;
         self.waiting.push_back(Caller {
             call,
             until,
@@ -104,12 +107,14 @@ impl Callers {
         untils.min().filter(|until| until.0 < Duration::MAX)
     }
 
+    /// Whether the time of one of them is over.
+    pub(super) fn are_late(&self, now: Moment) -> bool {
+        self.next_until().is_some_and(|until| until <= now)
+    }
+
     /// Takes out those whose time is over.
-    pub(super) fn late(&mut self, now: Moment, why: impl FnOnce() -> Refusal) -> Refused {
-        match self.next_until().is_some_and(|until| until <= now) {
-            true => self.take(|caller| caller.until <= now, &why()),
-            false => Vec::new(),
-        }
+    pub(super) fn late(&mut self, now: Moment, why: &Refusal) -> Refused {
+        self.take(|caller| caller.until <= now, why)
     }
 
     /// How many turns may come before the first of them so that all stay.
@@ -154,7 +159,7 @@ impl Callers {
 
     /// What is to be told to those who are told how they stand, if the first of them stands so.
     pub(super) fn news(&mut self, first: impl FnOnce() -> Stand) -> Vec<(CallId, Box<Waiting>)> {
-        if self.waiting.iter().all(|caller| caller.shown.is_none()) {
+        if !self.are_observed {
             return Vec::new();
         }
         let first = first();

@@ -91,20 +91,21 @@ impl Context<'_> {
 
     /// Refuses callers of the place.
     pub(super) fn refuse(&mut self, refused: Refused) {
-        for (call, why) in refused {
-            self.shared.refuses(call, why);
-        }
+        self.shared.refuses_all(refused);
     }
 
     /// Refuses those whose time is over, while others still wait.
-    pub(super) fn refuse_late(&mut self, why: impl FnOnce() -> Refusal) {
-        let late = self.callers.late(self.clocks.now, why);
-        self.refuse(late);
+    pub(super) fn refuse_late(&mut self, why: impl FnOnce(&Self) -> Refusal) {
+        let now = self.clocks.now;
+        if self.callers.are_late(now) {
+            let why = why(self);
+            let late = self.callers.late(now, &why);
+            self.refuse(late);
+        }
     }
 
     pub(super) fn note(&mut self, note: Note) {
-        let lock = self.lock.clone();
-        self.tell(Output::Noted { lock, note });
+        self.shared.notes(self.lock, note);
     }
 
     /// Tells those who are told how they stand, if the first of them stands so.

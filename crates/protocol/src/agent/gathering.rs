@@ -44,11 +44,12 @@ impl Gathering {
     }
 
     pub(super) fn late(&mut self, now: Moment) -> Refused {
-        let (kept, seen) = (&self.behind.kept, &self.seen);
-        let why = kept
-            .why_late(true)
-            .unwrap_or_else(|| Refusal::not_granted(seen.clone()));
-        self.behind.late(now, || why)
+        if !self.behind.are_late(now) {
+            return Refused::new();
+        }
+        let why = self.behind.kept.why_late(true);
+        let why = why.unwrap_or_else(|| Refusal::not_granted(self.seen.clone()));
+        self.behind.late(now, &why)
     }
 
     pub(super) fn all(&mut self, why: &Refusal) -> Refused {

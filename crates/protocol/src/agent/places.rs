@@ -56,8 +56,7 @@ pub(super) struct Scene<'a> {
 
 impl Scene<'_> {
     fn notes(&mut self, note: Note) {
-        let lock = self.lock.clone();
-        self.shared.outputs.push_back(Output::Noted { lock, note });
+        self.shared.notes(self.lock, note);
     }
 
     fn context<'a>(
@@ -249,9 +248,8 @@ impl Agent {
     }
 
     pub(super) fn closes(&mut self, keeps_holds: bool, scene: &mut Scene<'_>) {
-        for (call, why) in self.gathering.all(&Refusal::ShutDown) {
-            scene.shared.refuses(call, why);
-        }
+        let refused = self.gathering.all(&Refusal::ShutDown);
+        scene.shared.refuses_all(refused);
         for key in self.keys(|_, _| true) {
             self.act(key, scene, |phase, cx| phase.closes(keeps_holds, cx));
         }
@@ -260,9 +258,8 @@ impl Agent {
     /// Does what is due.
     pub(super) fn on_time(&mut self, scene: &mut Scene<'_>) {
         let now = scene.clocks.now;
-        for (call, why) in self.gathering.late(now) {
-            scene.shared.refuses(call, why);
-        }
+        let late = self.gathering.late(now);
+        scene.shared.refuses_all(late);
         for key in self.due_by(now, scene) {
             self.act(key, scene, Phase::on_time);
         }
@@ -363,12 +360,8 @@ impl Agent {
     }
 
     fn refuses(&mut self, key: Key, place: &mut Place, why: Refusal, scene: &Scene<'_>) {
-        let soon =
-            scene.clocks.now.min(place.callers.give_up(scene.terms)) + scene.terms.request_timeout;
-        let until = match place.claim.waits() {
-            true => soon,
-            false => soon.min(place.began + scene.terms.no_wait_lasts()),
-        };
+        let over = { scene.clocks.now }.min(place.callers.give_up(scene.terms));
+        let until = scene.terms.answers_by(over, &place.claim, place.began);
         self.refusing.push(Refusing {
             calls: place.callers.all(&why),
             place: key,
@@ -422,10 +415,7 @@ impl Agent {
         }
         for mut callers in std::mem::take(&mut scene.shared.to_ask) {
             match scene.shared.is_closed {
-                true => callers
-                    .all(&Refusal::ShutDown)
-                    .into_iter()
-                    .for_each(|(call, why)| scene.shared.refuses(call, why)),
+                true => scene.shared.refuses_all(callers.all(&Refusal::ShutDown)),
                 false => _ = self.asks(callers, plain(), scene),
             }
         }
@@ -434,9 +424,7 @@ impl Agent {
         let waits =
             |it: &Refusing| it.until > now && places.values().any(|place| place.beside == it.place);
         for Refusing { calls, .. } in self.refusing.extract_if(.., |it| !waits(it)) {
-            for (call, why) in calls {
-                scene.shared.refuses(call, why);
-            }
+            scene.shared.refuses_all(calls);
         }
         self.due = self.next_due(scene);
     }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::callers::Callers;
+use super::callers::{Callers, Refused};
 use super::{
-    CallId, Done, Errand, Failed, HoldId, Lock, Output, Refusal, ReplyId, Request, RequestId,
+    CallId, Done, Errand, Failed, HoldId, Lock, Note, Output, Refusal, ReplyId, Request, RequestId,
 };
 use crate::notification::PlaceKey;
 use crate::ticket::Ticket;
@@ -91,6 +91,18 @@ impl Shared {
         if self.calls.remove(&call).is_some() {
             self.outputs.push_back(Output::Refused { call, why });
         }
+    }
+
+    pub(super) fn refuses_all(&mut self, refused: Refused) {
+        for (call, why) in refused {
+            self.refuses(call, why);
+        }
+    }
+
+    /// Notes what has happened in a lock.
+    pub(super) fn notes(&mut self, lock: &Lock, note: Note) {
+        let lock = lock.clone();
+        self.outputs.push_back(Output::Noted { lock, note });
     }
 
     pub(super) fn is_answered(&mut self, call: CallId) {

@@ -60,6 +60,15 @@ impl Terms {
         began + (timeout * TRIES_AT_ONCE).saturating_sub(timeout / 10)
     }
 
+    /// When the callers of a place are answered at the latest whose time was over then, and whose first request was sent when it began.
+    pub(super) fn answers_by(&self, over: Moment, claim: &Claim, began: Moment) -> Moment {
+        let soon = over + self.request_timeout;
+        match claim.waits() {
+            true => soon,
+            false => soon.min(began + self.no_wait_lasts()),
+        }
+    }
+
     /// How long a call lasts at most that does not wait, whatever becomes of its last try.
     pub fn no_wait_lasts(&self) -> Duration {
         self.request_timeout * (TRIES_AT_ONCE + 1)

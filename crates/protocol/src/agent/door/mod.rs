@@ -1,5 +1,6 @@
 //! A call without a hold: it asks for the lock, clears what has ended out of its way, and waits in the queue, if it waits.
 
+mod ending;
 mod queued;
 mod told;
 mod way;
@@ -8,11 +9,11 @@ mod what;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::ending::Ending;
 use self::way::Way;
 use super::again::{Policy, Sending};
 use super::context::{Attempt, Context, Stamped};
-use super::fate::{Exit, Fate};
-use super::hold::evicted;
+use super::fate::Fate;
 use super::waiter::Waiter;
 use super::waiting::Stand;
 use super::{Claim, Cursor, Failed, Note, Precision, Refusal, What};
@@ -62,12 +63,6 @@ pub(super) struct Door {
     ending: Option<Ending>,
     /// Why it ends after one more request, which changes nothing of that.
     giving_in: Option<Refusal>,
-}
-
-/// Why it ends, and when its callers must have heard of it. Without a reason their time is over.
-struct Ending {
-    why: Option<Refusal>,
-    until: Moment,
 }
 
 /// A request of it, until it is answered.
@@ -257,108 +252,6 @@ impl Door {
         }
     }
 
-    /// No caller wants the lock any more. Requests under way run to their end, and what they get is given back.
-    pub(super) fn is_unwanted(&mut self, why: Refusal, cx: &mut Context<'_>) -> Fate {
-        self.ends_soon(Some(why), cx)
-    }
-
-    /// The time of the call is over.
-    fn runs_out(&mut self, cx: &mut Context<'_>) -> Fate {
-        let unserved = cx.callers.kept.unserved(self.claim.waits());
-        self.ends_soon(unserved, cx)
-    }
-
-    fn ends_soon(&mut self, why: Option<Refusal>, cx: &mut Context<'_>) -> Fate {
-        let soon = cx.now().min(self.until(cx)) + cx.terms.request_timeout;
-        let until = match self.claim.waits() {
-            true => soon,
-            false => soon.min(self.began + cx.terms.no_wait_lasts()),
-        };
-        self.ending.get_or_insert(Ending { why, until });
-        self.pauses_until = None;
-        self.asks.retain(|ask| ask.sending.due().is_none());
-        self.ends_if_answered(cx)
-    }
-
-    /// Its callers hear of its end though its requests are not answered.
-    fn refuses(&mut self, cx: &mut Context<'_>) {
-        let why = self.ending.as_ref().and_then(|ending| ending.why.clone());
-        let why = why.unwrap_or_else(|| self.why_late(cx));
-        let refused = cx.callers.all(&why);
-        cx.refuse(refused);
-    }
-
-    fn why_late(&self, cx: &Context<'_>) -> Refusal {
-        let kept = &cx.callers.kept;
-        let why = kept.why_late(self.claim.waits());
-        why.unwrap_or_else(|| self.not_granted())
-    }
-
-    /// Whether it only waits for answers.
-    pub(super) fn is_ending(&self) -> bool {
-        self.ending.is_some()
-    }
-
-    pub(super) fn ticket(&self) -> Option<Ticket> {
-        self.queue.as_ref().map(|waiter| waiter.ticket)
-    }
-
-    fn ends_if_answered(&mut self, cx: &mut Context<'_>) -> Fate {
-        match self.ending.take_if(|_| self.asks.is_empty()) {
-            Some(ending) => {
-                let why = ending.why.unwrap_or_else(|| self.why_late(cx));
-                self.ends(why)
-            }
-            None => Fate::Stays,
-        }
-    }
-
-    /// The call is refused. A request that was not answered may get a place, and a place in the queue is left.
-    fn ends(&mut self, why: Refusal) -> Fate {
-        let writes_nothing = matches!(&why, Refusal::Failed(failure) if failure.is_newer_format());
-        if writes_nothing {
-            // This client must write nothing more, not even its departure. The place ends when its lease expires.
-            return Fate::Refused(why);
-        }
-        if let Some(waiter) = self.queue.take() {
-            let Waiter {
-                attempt,
-                ticket,
-                snapshot,
-                ..
-            } = *waiter;
-            let exit = Exit::of_queue(self.course, attempt, ticket, snapshot.item);
-            return Fate::Leaves(why, exit);
-        }
-        match self.attempt.is_in_doubt {
-            true => Fate::Leaves(why, Exit::unseen(self.attempt.clone())),
-            false => Fate::Refused(why),
-        }
-    }
-
-    /// A live entry stands in the way, the queue is too long, or the place came to nothing.
-    fn gives_in(&mut self, cx: &Context<'_>) -> Fate {
-        let why = self.giving_in.take();
-        let why = why.unwrap_or_else(|| self.why_not(cx));
-        self.ends(why)
-    }
-
-    fn why_not(&self, cx: &Context<'_>) -> Refusal {
-        let before = self.shown().map_or(0, |item| item.turns());
-        let is_too_long = self.claim.waits() && cx.callers.are_unwilling(before);
-        match is_too_long {
-            true => Refusal::too_long(before, 0),
-            false => self.not_granted(),
-        }
-    }
-
-    fn not_granted(&self) -> Refusal {
-        Refusal::NotGranted {
-            item: self.shown().cloned(),
-            position: self.queue.as_ref().and_then(|it| it.turns_before()),
-        }
-    }
-
     /// The item as it was seen last.
     fn shown(&self) -> Option<&Arc<LockItem>> {
         let shown = self.snapshot().map(|snapshot| &snapshot.item);
@@ -389,14 +282,6 @@ impl Door {
             return cx.terms.no_wait_ends(self.began);
         }
         cx.callers.give_up(cx.terms)
-    }
-
-    /// Refuses those whose time is over, while others still wait.
-    fn parts(&self, cx: &mut Context<'_>) {
-        if self.ending.is_none() {
-            let why = self.why_late(cx);
-            cx.refuse_late(|| why);
-        }
     }
 
     fn still_waits(&self, cx: &mut Context<'_>) {
@@ -550,17 +435,6 @@ impl Door {
         self.acts(act, cx)
     }
 
-    fn is_passed(&self, waiter: &Waiter, cx: &mut Context<'_>) {
-        let ticket = waiter.ticket;
-        if !waiter.is_in {
-            return cx.note(Note::TooSlow(ticket));
-        }
-        let item = (!waiter.is_lock_gone).then(|| Arc::clone(&waiter.snapshot.item));
-        let why = evicted(item, ticket);
-        cx.callers.kept.place_lost = Some(why.clone());
-        cx.note(Note::Passed(ticket, why));
-    }
-
     /// Sends the first try of a request, unless the time of the call is over.
     fn asks(&mut self, mut asked: Asked, cx: &mut Context<'_>) -> Fate {
         // A call that comes when its time is over has one try.
@@ -597,13 +471,9 @@ impl Door {
 
     /// All but its renewals gives way to these in the queue.
     fn policy(&self, asked: &Asked, cx: &Context<'_>) -> Policy {
-        // That nothing is answered for too long is noticed beside.
-        let until = match self.claim.waits() {
-            true => cx.callers.until(),
-            false => self.until(cx),
-        };
         let policy = match self.claim.waits() {
-            true => Policy::while_waiting(until, cx.terms),
+            // That nothing is answered for too long is noticed beside.
+            true => Policy::while_waiting(cx.callers.until(), cx.terms),
             false => Policy::at_the_door(self.began, cx.terms),
         };
         match (asked, &self.queue) {
@@ -620,7 +490,7 @@ impl Door {
             ),
             // The holder's renewals come first, until this place has half of the time left in which it may be renewed.
             (Asked::RenewSlot(..) | Asked::RenewRow(_), _) => Policy {
-                longest: Policy::of_renewals(until, cx.terms).longest,
+                longest: Policy::of_renewals(policy.until, cx.terms).longest,
                 ..policy.giving_way(
                     cx.terms.heartbeat / 2,
                     cx.now() + cx.terms.lease.saturating_sub(cx.terms.heartbeat) / 2,
@@ -630,7 +500,7 @@ impl Door {
                 policy
             }
             (_, Some(waiter)) => Policy {
-                until: until.min(waiter.renewal_due(cx)),
+                until: policy.until.min(waiter.renewal_due(cx)),
                 ..policy
             },
         }

@@ -321,7 +321,7 @@ impl Door {
         let leaving = Exit::of(attempt, ticket, Arc::clone(&item));
         if let Some(ending) = self.ending.take() {
             self.seen = Some(item);
-            let why = ending.why.unwrap_or_else(|| self.why_late(cx));
+            let why = self.or_late(ending.why, cx);
             return Fate::Leaves(why, leaving);
         }
         if !is_old {

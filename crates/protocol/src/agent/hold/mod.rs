@@ -178,7 +178,7 @@ impl Hold {
 
     /// Refuses the callers behind it whose time is over.
     fn parts(&self, cx: &mut Context<'_>) {
-        cx.refuse_late(|| Refusal::NotGranted {
+        cx.refuse_late(|_| Refusal::NotGranted {
             item: Some(Arc::clone(&self.item)),
             position: Some(1),
         });
