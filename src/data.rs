@@ -6,7 +6,8 @@ use crate::client_state::ClientInner;
 use crate::config::MAX_DATA;
 use crate::error::{Closed, Error, Invalid, LossReason};
 use crate::guard::LockGuard;
-use crate::hold::{self, Hold};
+use crate::hold::Hold;
+use crate::holder;
 use crate::state::LockData;
 use fairlock_protocol::agent::{Done, Order};
 use fairlock_protocol::failure::Failure;
@@ -120,7 +121,7 @@ impl LockGuard {
             Ok(Ok(Done::NotOurs(item))) => {
                 let reason = watch.loss();
                 let reason =
-                    reason.unwrap_or_else(|| hold::evicted(item.as_deref(), self.ticket()));
+                    reason.unwrap_or_else(|| holder::evicted(item.as_deref(), self.ticket()));
                 Err(self.lost_by(reason).into())
             }
             Ok(Ok(Done::Lost(_))) => {

@@ -9,13 +9,15 @@ use std::time::Duration;
 
 use futures::stream::Stream;
 use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::RecvError;
 
 use crate::agent::{Held, Ordered};
 use crate::any_hold::AnyHold;
 use crate::client_state::{ClientHandle, Holding, Released, STANDSTILL};
 use crate::error::{Closed, Error, Invalid, LockLost, LossReason};
 use crate::events::{self, HoldEvent};
-use crate::hold::{self, Departure};
+use crate::hold::Departure;
+use crate::holder;
 use crate::place_id::PlaceId;
 use crate::place_writes::{Ended, LeaseTerm};
 use crate::state::YieldRequest;
@@ -479,24 +481,34 @@ async fn ended(
     let deadline = hold.lease_until();
     let config = inner.store.config();
     // A hold that was lost may have ended long ago.
-    let late = deadline.max(started) + config.request_timeout + STANDSTILL;
-    let told = tokio::select! {
-        biased;
-        told = told => Some(told),
-        () = config.clock.sleep_until_if_counted(late) => None,
-    };
+    let told = heard(inner, told, deadline.max(started)).await;
     if let Some(reason) = lost {
         return Err(hold.lost_by(reason).into());
     }
     match told {
         Some(Ok((Ok(Ended::NotOurs(item)), _))) => Err(hold
-            .lost_by(hold::evicted(item.as_ref(), hold.ticket))
+            .lost_by(holder::evicted(item.as_ref(), hold.ticket))
             .into()),
         Some(Ok((Ok(ended), _))) => Ok(ended),
         Some(Ok((Err(failure), waited))) => Err(Error::of(failure, &config.table, waited)),
         // The runtime is gone: the lease ends the hold.
         Some(Err(_)) => Err(Error::ShutDown(Closed::NoRuntime)),
         None => Err(inner.stands_still(verb, inner.store.now().since(started))),
+    }
+}
+
+/// What is told of a release whose lease ends then. `None` if the client's runtime stands still.
+async fn heard<T>(
+    inner: &ClientHandle,
+    told: oneshot::Receiver<T>,
+    ends: Moment,
+) -> Option<Result<T, RecvError>> {
+    let config = inner.store.config();
+    let late = ends + config.request_timeout + STANDSTILL;
+    tokio::select! {
+        biased;
+        told = told => Some(told),
+        () = config.clock.sleep_until_if_counted(late) => None,
     }
 }
 
@@ -510,19 +522,14 @@ async fn given_back(
     let (store, started) = (&inner.store, inner.store.now());
     let config = store.config();
     // A hold that was lost may have ended long ago.
-    let late = until.max(started) + config.request_timeout + STANDSTILL;
-    let told = tokio::select! {
-        biased;
-        told = told => Some(told),
-        () = config.clock.sleep_until_if_counted(late) => None,
-    };
+    let told = heard(inner, told, until.max(started)).await;
     if let Some(reason) = lost {
         return Err(hold.lost_by(reason).into());
     }
     let waited = store.now().since(started);
     match told {
         Some(Ok(Ok(Done::NotOurs(item)))) => {
-            let reason = hold::evicted(item.as_deref(), hold.ticket());
+            let reason = holder::evicted(item.as_deref(), hold.ticket());
             Err(hold.lost_by(reason).into())
         }
         Some(Ok(Ok(_))) => Ok(()),

@@ -5,7 +5,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::LossReason;
-use crate::hold::{self, Hold};
+use crate::hold::Hold;
+use crate::holder;
 use crate::place_writes;
 use crate::requests::{Requests, RetryPolicy};
 use crate::store::{Store, Timed, Write};
@@ -106,7 +107,7 @@ fn settle(
         }
         // The next renewal names the new position, and is due already.
         Write::ConditionFailed(Some(item)) if hold.takes_in_move(&item, before) => Ok(item),
-        Write::ConditionFailed(item) => Err(hold::evicted(item.as_ref(), hold.ticket)),
+        Write::ConditionFailed(item) => Err(holder::evicted(item.as_ref(), hold.ticket)),
     }
 }
 

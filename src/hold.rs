@@ -1,15 +1,15 @@
 //! A hold as its owner knows it: until when it may be trusted, whether it is in danger, and how it ended.
 
-use std::collections::{BTreeMap, btree_map};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::attempt::Attempt;
 use crate::config::Config;
-use crate::error::{Error, Holder, LockLost, LossReason};
+use crate::error::{LockLost, LossReason};
 use crate::hold_bounds::HoldBounds;
+use crate::holder::{self, HeldHere};
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::runtime::clock::Clock;
@@ -20,12 +20,13 @@ use crate::telemetry::HoldTelemetry;
 use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{At, Footing, ItemHold, LockItem, Notice, Written};
-use fairlock_protocol::lease::{self, RenewalHistory};
+use fairlock_protocol::lease::RenewalHistory;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::stagger::Stagger;
 use fairlock_protocol::ticket::Ticket;
 
 mod deadline;
+mod news;
 
 pub(crate) use deadline::Departure;
 
@@ -101,12 +102,15 @@ struct HoldState {
     /// The newest request to give way.
     asked: Option<Arc<Notice>>,
     status: HoldStatus,
+    /// Until it ends, this process holds the lock.
+    here: Option<HeldHere>,
 }
 
 impl HoldState {
     /// The state of the next hold at the same place.
-    fn passed_on(&self) -> Self {
+    fn passed_on(&self, here: HeldHere) -> Self {
         HoldState {
+            here: Some(here),
             beats: self.beats.clone(),
             stagger: self.stagger.clone(),
             data: self.data.clone(),
@@ -145,36 +149,6 @@ impl HoldState {
     }
 }
 
-/// The places at which guards of this process hold locks, so that an error can say that a lock is not re-entrant.
-/// Counted, because seeded nonces repeat from test to test.
-static HELD: Mutex<BTreeMap<(Nonce, Ticket), usize>> = Mutex::new(BTreeMap::new());
-
-/// This process holds a lock at a place, until this is dropped.
-#[derive(Debug)]
-pub(crate) struct HeldHere((Nonce, Ticket));
-
-impl HeldHere {
-    pub(crate) fn at(place: (Nonce, Ticket)) -> Self {
-        *locked(&HELD).entry(place).or_default() += 1;
-        HeldHere(place)
-    }
-}
-
-impl Drop for HeldHere {
-    fn drop(&mut self) {
-        forget(self.0);
-    }
-}
-
-fn forget(place: (Nonce, Ticket)) {
-    if let btree_map::Entry::Occupied(mut count) = locked(&HELD).entry(place) {
-        *count.get_mut() -= 1;
-        if *count.get() == 0 {
-            count.remove();
-        }
-    }
-}
-
 impl Hold {
     /// The hold with `ticket` that `entry` shows, which is this client's own at its place. The hold lasts no longer than the entry's lease
     /// less its safety margin, and no longer than this client's own lease. The next renewal writes the client's lease, and other
@@ -187,10 +161,9 @@ impl Hold {
         (config, bounds): (&Config, HoldBounds),
         beats: RenewalHistory,
     ) -> Self {
-        let place = (attempt.nonce, entry.ticket);
+        let here = HeldHere::at((attempt.nonce, entry.ticket));
         let lease = entry.lease.min(attempt.in_table(config.lease));
         let begun = config.clock.now();
-        *locked(&HELD).entry(place).or_default() += 1;
         let state = HoldState {
             held: ItemHold::of(item, at, entry),
             data: LockData::of(item),
@@ -214,6 +187,7 @@ impl Hold {
             bound_from: (!bounds.begin_with_all).then_some(begun),
             asked: item.asked.clone(),
             status: HoldStatus::Held,
+            here: Some(here),
         };
         Hold {
             telemetry: HoldTelemetry::begin(config, &name, ticket),
@@ -232,8 +206,8 @@ impl Hold {
 
     /// The next hold at the same place, which lasts as long as this hold would have.
     pub(crate) fn passed_on(&self, ticket: Ticket) -> Hold {
-        *locked(&HELD).entry(self.place()).or_default() += 1;
-        let state = self.state.read(HoldState::passed_on);
+        let here = HeldHere::at(self.place());
+        let state = self.state.read(|now| now.passed_on(here));
         Hold {
             telemetry: self.telemetry.next(ticket),
             name: self.name.clone(),
@@ -272,66 +246,6 @@ impl Hold {
             HoldStatus::Held => self.ends(now).since(at),
             _ => Duration::ZERO,
         })
-    }
-
-    pub(crate) fn is_in_danger(&self) -> bool {
-        self.is_failing() && self.until_danger().is_zero()
-    }
-
-    fn until_danger(&self) -> Duration {
-        let lease = self.lease.saturating_sub(self.attempt.margin());
-        lease::until_danger(lease, self.remaining())
-    }
-
-    fn is_failing(&self) -> bool {
-        self.state.read(|now| now.is_failing)
-    }
-
-    /// Waits until the hold has ended, or until it is in danger if it was not, or no longer in danger if it was. Cancel safe. Each turn of
-    /// the loop ends with the hold, with a renewal, or in danger.
-    pub(crate) async fn news(&self, was_in_danger: bool) -> HoldStatus {
-        loop {
-            let pulse = self.state.read(HoldState::pulse);
-            let status = self.status();
-            if status != HoldStatus::Held || self.is_in_danger() != was_in_danger {
-                return status;
-            }
-            let is_news = |now: &HoldState| now.status != HoldStatus::Held || now.pulse() != pulse;
-            let (_, is_failing) = pulse;
-            tokio::select! {
-                biased;
-                () = self.state.wait_for(|now| is_news(now).then_some(())) => {}
-                () = self.clock.sleep(self.until_danger()), if is_failing && !was_in_danger => {}
-                () = self.wait_deadline() => if let Some(loss) = self.loss() {
-                    return HoldStatus::Lost(loss);
-                }
-            }
-        }
-    }
-
-    /// Waits until the hold has ended. The local deadline alone ends it too, because the task that renews it may stand still. Returns
-    /// `None` if the hold was given back. Cancel safe. Each pass of the loop is one renewal.
-    pub(crate) async fn wait_ended(&self) -> Option<LossReason> {
-        loop {
-            match self.status() {
-                HoldStatus::Lost(loss) => return Some(loss),
-                HoldStatus::Released => return None,
-                HoldStatus::Held => {}
-            }
-            tokio::select! {
-                biased;
-                () = self.wait_inactive() => {}
-                () = self.wait_deadline() => if self.remaining().is_zero() {
-                    return self.loss();
-                },
-            }
-        }
-    }
-
-    /// Waits for the local deadline as it is now.
-    async fn wait_deadline(&self) {
-        let until = self.believed_until();
-        self.clock.sleep_until_if_counted(until).await;
     }
 
     /// Gives the hold its share among the staggered renewals of its client, unless it has a share.
@@ -537,7 +451,7 @@ impl Hold {
 
     /// Ends a hold that the item does not show any more.
     pub(crate) fn lose_to(&self, item: Option<LockItem>) -> LockLost {
-        let loss = evicted(item.as_ref(), self.ticket);
+        let loss = holder::evicted(item.as_ref(), self.ticket);
         self.lose(loss.clone());
         self.lost_by(loss)
     }
@@ -568,27 +482,19 @@ impl Hold {
     }
 
     fn end(&self, how: HoldStatus, is_late: bool) -> bool {
-        let ended = self.state.change(|now| {
+        self.state.change(|now| {
             let holds = now.status == HoldStatus::Held;
             if holds {
                 (now.status, now.is_late) = (how, is_late);
+                now.here = None;
             }
             holds
-        });
-        if ended {
-            self.forget();
-        }
-        ended
+        })
     }
 
     /// Names the hold's place, and no other place that its nonce got later. The holds before and after it there have the same name.
     pub(crate) fn place(&self) -> (Nonce, Ticket) {
         (self.attempt.nonce, self.newest)
-    }
-
-    /// Notes that this process no longer holds the lock.
-    fn forget(&self) {
-        forget(self.place());
     }
 
     pub(crate) fn status(&self) -> HoldStatus {
@@ -644,80 +550,4 @@ impl Hold {
     pub(crate) fn trouble(&self) -> Option<String> {
         self.state.read(|now| now.trouble.clone())
     }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        if self.is_active() {
-            self.forget();
-        }
-    }
-}
-
-/// Whether a guard of this process holds a lock at this place.
-fn is_held_here(holder: &Entry) -> bool {
-    locked(&HELD).contains_key(&(holder.nonce, holder.ticket))
-}
-
-/// The holder that has held the lock for longest, as a caller is told of it.
-pub(crate) fn shown(item: &LockItem) -> Option<Holder> {
-    item.first_holder().map(|holder| Holder {
-        is_this_process: is_held_here(holder),
-        is_shared: holder.permits != item.permits,
-        owner: holder.owner.clone(),
-        ticket: holder.first(),
-        lease_id: holder.id.clone(),
-        kept_until: holder.kept_until().map(system_time),
-    })
-}
-
-/// The error of a call that was not granted the lock: another caller holds it, as far as the item that was seen last shows.
-pub(crate) fn not_granted(
-    name: &LockName,
-    item: Option<&LockItem>,
-    position: Option<usize>,
-    waited: Duration,
-) -> Error {
-    Error::NotGranted {
-        lock: name.to_string(),
-        holder: item.and_then(shown).map(Box::new),
-        since: item.and_then(LockItem::held_since).map(system_time),
-        position,
-        untaken: false,
-        waited,
-    }
-}
-
-/// The error of a call whose grant was given back, because the call was not polled in time.
-pub(crate) fn untaken(name: &LockName, waited: Duration) -> Error {
-    Error::NotGranted {
-        lock: name.to_string(),
-        holder: None,
-        since: None,
-        position: None,
-        untaken: true,
-        waited,
-    }
-}
-
-/// Why the hold of a ticket has ended that the item does not show. Without an item, the lock item was deleted.
-pub(crate) fn evicted(item: Option<&LockItem>, ticket: Ticket) -> LossReason {
-    let Some(item) = item else {
-        return LossReason::Deleted;
-    };
-    match item
-        .broken
-        .as_deref()
-        .filter(|broken| broken.is_for(ticket))
-    {
-        Some(Notice { by, reason, .. }) => LossReason::Broken {
-            by: by.clone(),
-            reason: reason.clone(),
-        },
-        None => LossReason::Evicted { by: shown(item) },
-    }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

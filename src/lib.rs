@@ -147,6 +147,7 @@ mod guard;
 mod heartbeat;
 mod hold;
 mod hold_bounds;
+mod holder;
 mod items;
 mod leader;
 mod lease_lock;

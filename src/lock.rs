@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use call::Call;
 
-use crate::client_state::{ClientHandle, Refused, SoughtLease, WaitObserver};
+use crate::client_state::{ClientHandle, SoughtLease};
 use crate::config::SHARERS;
 use crate::error::{Closed, Error, Invalid, LockLost};
 use crate::guard::LockGuard;
-use crate::hold;
 use crate::hold_bounds::HoldBounds;
+use crate::holder;
 use crate::name::LockName;
-use crate::state::Waiting;
+use crate::state::{WaitObserver, Waiting};
 use crate::store::{Said, check_room};
 use crate::telemetry::{Origin, Wait};
 use crate::wait::RecordWait;
@@ -431,18 +431,21 @@ impl FairLock {
             RecordWait::Timeout(_) | RecordWait::Infinite => started,
         };
         let until = self.until(wait, begins);
+        let times = (started, until);
         let is_alone = Some(permits) == self.name.permits() && self.sought.is_none();
-        if let Some(driven) = self.inner.driven().filter(|_| is_alone) {
-            let times = (started, until);
-            return Box::pin(self.asks(driven, wait, times, &origin)).await;
-        }
+        let driven = self.inner.driven().filter(|_| is_alone);
         // Each round but the last ended with a hold that was lost before its caller took the guard.
         loop {
-            let call = Call::start(self, permits, wait, (started, until), &origin);
-            let ended = call.end().await;
-            let guard = ended.map_err(|refused| self.explain(refused, &call))?;
+            let guard = match driven {
+                Some(driven) => Box::pin(self.asks(driven, wait, times, &origin)).await?,
+                None => {
+                    let call = Call::start(self, permits, wait, times, &origin);
+                    let ended = call.end().await;
+                    ended.map_err(|refused| self.explain(refused, &call))?
+                }
+            };
             match guard.loss() {
-                Some(lost) => Box::pin(self.begin_again(guard, &lost, &call)).await?,
+                Some(lost) => Box::pin(self.begin_again(guard, &lost, times)).await?,
                 None => return Ok(guard),
             }
         }
@@ -522,68 +525,26 @@ impl FairLock {
         self.inner.within_a_request(until, reads).await;
     }
 
-    fn explain(&self, refused: Refused, call: &Call) -> Error {
-        let waited = self.inner.store.now().since(call.started);
-        match refused {
-            Refused::Gone => Error::ShutDown(Closed::NoRuntime),
-            Refused::Dropped => Error::ShutDown(Closed::ObserverPanicked),
-            Refused::ShuttingDown => Error::ShutDown(Closed::ShutDown),
-            _ if self.inner.closed.is_cancelled() => Error::ShutDown(Closed::ShutDown),
-            Refused::QueueFull { waiting, limit } => Error::QueueFull {
-                lock: self.name().to_owned(),
-                waiting,
-                limit,
-            },
-            Refused::Failed(failure) => {
-                Error::of(failure, &self.inner.store.config().table, waited)
-            }
-            Refused::Untaken => hold::untaken(&self.name, waited),
-            Refused::Late if call.batch.has_answers() => {
-                let why = "DynamoDB answers too slowly for a call that does not wait";
-                self.inner.unavailable("acquire", waited, why)
-            }
-            Refused::Late | Refused::NotGranted => self.not_granted(call, waited),
-        }
-    }
-
     /// Gives a lost hold back before the call asks again, with a newer ticket. Returns the error if the time has ended by then,
     /// or if the client is shut down.
     async fn begin_again(
         &self,
         guard: LockGuard,
         lost: &LockLost,
-        call: &Call<'_>,
+        (started, until): (Moment, Option<Moment>),
     ) -> Result<(), Error> {
         tracing::info!(lock = %lost.lock, ticket = %lost.ticket, reason = %lost.reason, "lost before its caller came for it: begins again");
         let release = guard.release_unused();
-        self.inner.let_go(release, call.until).await;
+        self.inner.let_go(release, until).await;
         if self.inner.closed.is_cancelled() {
             return Err(Error::ShutDown(Closed::ShutDown));
         }
         let now = self.inner.store.now();
-        if call.until.is_some_and(|until| until <= now) {
-            let waited = now.since(call.started);
-            return Err(hold::not_granted(&self.name, None, None, waited));
+        if until.is_some_and(|until| until <= now) {
+            let waited = now.since(started);
+            return Err(holder::not_granted(&self.name, None, None, waited));
         }
         Ok(())
-    }
-
-    /// The error of a call whose time has ended: others are before it, DynamoDB did not answer it, or nothing was sent.
-    fn not_granted(&self, call: &Call, waited: Duration) -> Error {
-        let (batch, table) = (&call.batch, &self.inner.store.config().table);
-        if let Some(failure) = batch.unserved() {
-            return Error::of(failure, table, waited);
-        }
-        if batch.has_answers() {
-            return batch.not_granted(call.number, &self.name, waited);
-        }
-        let why = match self.inner.is_under_way(&self.name, batch) {
-            true => "the first request at this lock has no answer yet",
-            false => {
-                "the runtime in which this client was built does not run, and nothing was sent"
-            }
-        };
-        self.inner.unavailable("acquire", waited, why)
     }
 }
 

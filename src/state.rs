@@ -178,6 +178,9 @@ pub struct Waiting {
     pub place_lost: Option<LossReason>,
 }
 
+/// What a call is told while it waits.
+pub(crate) type WaitObserver = Arc<dyn Fn(&Waiting) + Send + Sync>;
+
 impl Waiting {
     /// The call has the lock by this place, and waits for other locks.
     pub(crate) fn over(place: PlaceId) -> Self {

@@ -6,7 +6,8 @@ use super::Acquisition;
 use crate::attempt::Attempt;
 use crate::client_state::{Departure, Refused};
 use crate::error::LossReason;
-use crate::hold::{self, Hold};
+use crate::hold::Hold;
+use crate::holder;
 use crate::place_writes;
 use crate::store::{Answered, Write};
 use fairlock_protocol::item::{Footing, ItemPosition, LockItem};
@@ -33,7 +34,7 @@ impl Acquisition {
         let Some(ItemPosition::Has(mut at, mut entry)) =
             item.position_of_place(attempt.nonce, ticket)
         else {
-            return self.lost_place(&attempt, hold::evicted(Some(item), ticket));
+            return self.lost_place(&attempt, holder::evicted(Some(item), ticket));
         };
         let mut shown = item;
         let (now, shows) = (self.store().now(), (entry.beat, entry.lease));
@@ -62,7 +63,7 @@ impl Acquisition {
             let Some(ItemPosition::Has(now_at, now)) =
                 shown.position_of_place(attempt.nonce, ticket)
             else {
-                let reason = hold::evicted(Some(shown), ticket);
+                let reason = holder::evicted(Some(shown), ticket);
                 return self.lost_place(&attempt, reason);
             };
             (at, entry) = (now_at, now);
@@ -171,6 +172,6 @@ fn elsewhere(item: Option<LockItem>, attempt: &Attempt, was: Footing) -> Renewed
     });
     match shown {
         Some(footing) if footing.at != was.at => Renewed::Elsewhere(footing),
-        _ => Renewed::Not(hold::evicted(item.as_ref(), was.ticket)),
+        _ => Renewed::Not(holder::evicted(item.as_ref(), was.ticket)),
     }
 }

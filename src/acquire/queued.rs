@@ -8,7 +8,8 @@ use crate::attempt::Attempt;
 use crate::client_state::{Departure, Membership, Refused, WaitEstimate};
 use crate::counter::Taken;
 use crate::exit::Exit;
-use crate::hold::{self, Hold};
+use crate::hold::Hold;
+use crate::holder;
 use crate::runtime::background::Task;
 use crate::telemetry;
 use crate::waiter::{Notified, Waiter};
@@ -243,7 +244,7 @@ impl Queued {
         let item = self.waiter.item();
         let watermark = item.watermark;
         let last = (!self.is_lock_gone).then_some(item);
-        let reason = hold::evicted(last, self.waiter.ticket);
+        let reason = holder::evicted(last, self.waiter.ticket);
         let (attempt, ticket, _) = self.ends(to);
         tracing::info!(lock = %to.name, %ticket, %reason, "was passed in the queue: draws again");
         to.batch.note_requeued(Some(reason));

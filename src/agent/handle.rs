@@ -11,15 +11,16 @@ use tokio::sync::{mpsc, oneshot};
 use super::driver::Driver;
 use super::ground::{Ground, Views};
 use super::held::Held;
-use super::mail::{Caller, Message, Observer, Offered, Outbox};
+use super::mail::{Caller, Message, Offered, Outbox};
 use super::notes;
 use super::post;
 use super::record::Record;
-use super::view::{Stand, View};
+use super::view::View;
 use crate::name::LockName;
 use crate::notify::Notifications;
 use crate::requests::Requests;
 use crate::runtime::background::{Background, Open};
+use crate::state::WaitObserver;
 use crate::telemetry::Origin;
 
 /// A client that is a value, and is driven.
@@ -34,7 +35,7 @@ pub(crate) struct Driven {
 pub(crate) struct Asks<'a> {
     pub(crate) lock: &'a LockName,
     pub(crate) claim: Claim,
-    pub(crate) observer: Option<Observer>,
+    pub(crate) observer: Option<WaitObserver>,
     pub(crate) origin: &'a Origin,
     /// When its driver must have answered.
     pub(crate) end: Option<Moment>,
@@ -42,9 +43,8 @@ pub(crate) struct Asks<'a> {
 
 /// What comes of asking.
 pub(crate) enum Asked {
+    /// A hold, which may have been lost before its caller came for it.
     Granted(Held),
-    /// The hold was lost before its caller came for it.
-    Lost(Held),
     Refused(Refusal),
     /// The driver does not run.
     StandsStill,
@@ -133,18 +133,13 @@ impl Driven {
 
     fn takes(&self, offered: &Offered) -> Asked {
         let (view, mailbox) = (&offered.view, &self.mailbox);
-        let held = || Held::new(Arc::clone(view), mailbox.clone(), &self.ground.background);
         if view.takes() {
             self.puts(Message::Told(Input::Taken(view.hold)));
-            return match held() {
-                held if held.watch().is_held() => Asked::Granted(held),
-                held => Asked::Lost(held),
-            };
+        } else if view.loss().is_none() {
+            return Asked::Refused(Refusal::Untaken);
         }
-        match view.stand() {
-            Stand::Lost(_) => Asked::Lost(held()),
-            _ => Asked::Refused(Refusal::Untaken),
-        }
+        let background = &self.ground.background;
+        Asked::Granted(Held::new(Arc::clone(view), mailbox.clone(), background))
     }
 
     /// Shuts the client down.

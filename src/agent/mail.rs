@@ -8,18 +8,15 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::view::View;
 use crate::runtime::background::Open;
-use crate::state::Waiting;
+use crate::state::WaitObserver;
 use crate::telemetry::Origin;
 
 /// Where the answer to a call goes.
 pub(super) struct Caller {
     pub(super) to: oneshot::Sender<Result<Offered, Refusal>>,
-    pub(super) observer: Option<Observer>,
+    pub(super) observer: Option<WaitObserver>,
     pub(super) origin: Origin,
 }
-
-/// What a call is told while it waits.
-pub(super) type Observer = Arc<dyn Fn(&Waiting) + Send + Sync>;
 
 /// Where the outcome of an order goes.
 pub(super) type Giver = oneshot::Sender<Result<Done, Failure>>;

@@ -3,11 +3,10 @@
 use fairlock_protocol::agent::{Done, Note, Took, Work};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
-use fairlock_protocol::outage::{OutageKind, is_unanswered};
 use fairlock_protocol::ticket::Ticket;
 
 use super::view::View;
-use super::words::reason;
+use super::words::{count, reason};
 use crate::config::Config;
 use crate::name::LockName;
 use crate::runtime::background::{Background, Job, Task};
@@ -16,8 +15,7 @@ use crate::telemetry::{self, EvictedPlace, Label, ReleaseOutcome};
 pub(super) fn tell(config: &Config, lock: &LockName, note: Note) {
     match note {
         Note::Joined(ticket, before) => {
-            let before = usize::try_from(before).unwrap_or(usize::MAX);
-            telemetry::joined(config, lock, ticket, before);
+            telemetry::joined(config, lock, ticket, count(before));
         }
         Note::Passed(ticket, why) => {
             let reason = reason(&why);
@@ -39,20 +37,8 @@ pub(super) fn tell(config: &Config, lock: &LockName, note: Note) {
             let ticket = ticket.map(tracing::field::display);
             tracing::info!(%lock, ticket, place, owner, holder, ?waited, "still waits for its turn");
         }
-        Note::Unserved(kind, failure) => {
-            let what = match kind {
-                OutageKind::Throttled => "DynamoDB is too busy",
-                OutageKind::Conflict => "transactions of others use the item",
-                OutageKind::Refused => "DynamoDB refuses a request",
-                OutageKind::LoadingCredentials => "credentials are still being loaded",
-                _ => "cannot reach DynamoDB",
-            };
-            tracing::warn!(%lock, %failure, "{what}: goes on trying while its callers wait");
-        }
-        Note::Served(kind, after) => match is_unanswered(kind) {
-            true => tracing::info!(%lock, ?after, "reached DynamoDB again"),
-            false => tracing::info!(%lock, ?after, "DynamoDB serves requests again"),
-        },
+        Note::Unserved(kind, failure) => telemetry::unserved(lock, kind, &failure),
+        Note::Served(kind, after) => telemetry::served(lock, kind, after),
         Note::Retried(verb) => telemetry::retried(verb),
         Note::GrantedLate(ticket) => {
             tracing::warn!(%lock, %ticket, "granted after its lease was over: gives the lock up");
@@ -125,13 +111,7 @@ pub(super) fn released(
     is_unheard: bool,
 ) {
     let outcome = match done {
-        Ok(Done::HandedOff(item)) => match item.first_holder() {
-            None => ReleaseOutcome::Idle,
-            Some(next) if item.sharers.is_empty() && next.ticket > view.ticket => {
-                ReleaseOutcome::HandedOff
-            }
-            Some(_) => ReleaseOutcome::Shared,
-        },
+        Ok(Done::HandedOff(item)) => ReleaseOutcome::shown(item, view.ticket),
         Ok(Done::ReleasedEarlier) => ReleaseOutcome::Idle,
         Ok(Done::PassedOn) => ReleaseOutcome::PassedOn,
         Ok(Done::KeptOn | Done::Lost(_) | Done::Put) => ReleaseOutcome::LeftToLease,

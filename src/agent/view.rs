@@ -11,7 +11,7 @@ use fairlock_protocol::ticket::Ticket;
 
 use super::words::{reason, yield_request};
 use crate::error::{LockLost, LossReason};
-use crate::hold::HeldHere;
+use crate::holder::HeldHere;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::runtime::clock::Clock;

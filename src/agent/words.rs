@@ -10,7 +10,7 @@ use fairlock_protocol::pace;
 
 use crate::config::Config;
 use crate::error::{Closed, Error, Holder, LossReason};
-use crate::hold;
+use crate::holder;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::state::{Outage, Waiting, YieldRequest, system_time};
@@ -23,7 +23,7 @@ pub(crate) fn reason(loss: &Loss) -> LossReason {
             cause: cause.to_string(),
         },
         Loss::Evicted(item) => LossReason::Evicted {
-            by: item.as_deref().and_then(hold::shown),
+            by: item.as_deref().and_then(holder::shown),
         },
         Loss::Broken(notice) => LossReason::Broken {
             by: notice.by.clone(),
@@ -34,6 +34,11 @@ pub(crate) fn reason(loss: &Loss) -> LossReason {
         Loss::ShutDown => LossReason::ShutDown,
         Loss::Crashed | Loss::NoRuntime => LossReason::NoRuntime,
     }
+}
+
+/// A number of turns.
+pub(super) fn count(turns: u64) -> usize {
+    usize::try_from(turns).unwrap_or(usize::MAX)
 }
 
 /// A request to give way.
@@ -48,13 +53,12 @@ pub(crate) fn yield_request(asked: &Notice) -> YieldRequest {
 pub(crate) fn refused(why: Refusal, name: &LockName, waited: Duration, config: &Config) -> Error {
     match why {
         Refusal::NotGranted { item, position } => {
-            let position = position.map(|it| usize::try_from(it).unwrap_or(usize::MAX));
-            hold::not_granted(name, item.as_deref(), position, waited)
+            holder::not_granted(name, item.as_deref(), position.map(count), waited)
         }
         Refusal::QueueFull { waiting, limit } => Error::QueueFull {
             lock: name.lock().to_owned(),
-            waiting: usize::try_from(waiting).unwrap_or(usize::MAX),
-            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            waiting: count(waiting),
+            limit: count(limit),
         },
         Refusal::Own(held) => Error::NotGranted {
             lock: name.to_string(),
@@ -79,7 +83,7 @@ pub(crate) fn refused(why: Refusal, name: &LockName, waited: Duration, config: &
             Error::unavailable(&config.table, "acquire", waited, why)
         }
         Refusal::Failed(failure) => Error::of(failure, &config.table, waited),
-        Refusal::Untaken => hold::untaken(name, waited),
+        Refusal::Untaken => holder::untaken(name, waited),
         Refusal::ShutDown => Error::ShutDown(Closed::ShutDown),
         Refusal::Unobserved => Error::ShutDown(Closed::ObserverPanicked),
         Refusal::Crashed | Refusal::NoRuntime => Error::ShutDown(Closed::NoRuntime),
@@ -92,15 +96,13 @@ pub(crate) fn waiting(told: &Waits, name: &LockName, config: &Config) -> Waiting
     let permits = name.permits().unwrap_or_default();
     let place = told.place.filter(|_| told.position.is_some());
     Waiting {
-        position: told
-            .position
-            .map(|it| usize::try_from(it).unwrap_or(usize::MAX)),
+        position: told.position.map(count),
         place_id: place.map(|it| PlaceId::of(name, it.nonce, (it.ticket, it.tickets), permits)),
         expected_wait: told
             .turn
             .zip(told.position)
             .map(|(turn, position)| pace::times(turn, position)),
-        holder: item.and_then(|item| hold::shown(item)),
+        holder: item.and_then(|item| holder::shown(item)),
         held_since: item.and_then(|item| item.held_since()).map(system_time),
         outage: told.outage.as_ref().map(|outage| {
             let lasts = config.clock.now().since(outage.since);

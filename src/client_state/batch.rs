@@ -11,19 +11,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Holding, Refused, SoughtLease, Trouble, WaitEstimate};
 use crate::error::{Error, LossReason};
-use crate::hold;
+use crate::holder;
 use crate::name::LockName;
 use crate::offer::Granted;
-use crate::state::{Waiting, system_time};
+use crate::state::{WaitObserver, Waiting, system_time};
 use crate::telemetry::Origin;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::outage::{OutageKind, ToldOutage, is_unanswered};
 use fairlock_protocol::ticket::Ticket;
-
-/// A callback that is told how far an acquisition has come.
-pub(crate) type WaitObserver = Arc<dyn Fn(&Waiting) + Send + Sync>;
 
 /// The channel on which a caller hears how its call ended.
 pub(crate) type AnswerReceiver = oneshot::Receiver<Result<Granted<Holding>, Refused>>;
@@ -336,7 +333,7 @@ impl Batch {
         let index = index.or_else(|| state.refused.get(&number).copied());
         let estimate = state.estimate.as_ref();
         let position = estimate.map(|first| first.behind(index.unwrap_or_default()).position);
-        hold::not_granted(name, state.item.as_deref(), position, waited)
+        holder::not_granted(name, state.item.as_deref(), position, waited)
     }
 
     /// Gives a guard to the first member that takes it. Returns the call of that member, or the guard if there is no such member.
@@ -498,7 +495,7 @@ impl State {
                 position: estimate.as_ref().map(|it| it.position),
                 place_id: place_id.clone(),
                 expected_wait: estimate.as_ref().and_then(WaitEstimate::wait),
-                holder: item.and_then(hold::shown),
+                holder: item.and_then(holder::shown),
                 held_since: item.and_then(LockItem::held_since).map(system_time),
                 outage: trouble.as_ref().map(|trouble| trouble.outage.clone()),
                 place_lost: place_lost.clone(),

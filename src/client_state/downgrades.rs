@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{Batch, ClientInner};
-use crate::hold::{self, Hold};
+use crate::hold::Hold;
+use crate::holder;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 
@@ -77,7 +78,7 @@ impl ClientInner {
             match freed {
                 Ok(Ok(())) => {}
                 Ok(Err(item)) => {
-                    hold.lose(hold::evicted(item.as_ref(), hold.ticket));
+                    hold.lose(holder::evicted(item.as_ref(), hold.ticket));
                 }
                 Err(failure) => {
                     tracing::warn!(lock = %hold.name, ticket = %hold.ticket, %failure, "could not free the permits that a hold gave back: tries again");

@@ -44,7 +44,7 @@ use fairlock_protocol::pace::PollSchedule;
 use fairlock_protocol::place::Place;
 use fairlock_protocol::ticket::Ticket;
 
-pub(crate) use batch::{AnswerReceiver, Batch, Caller, PendingCall, WaitObserver};
+pub(crate) use batch::{AnswerReceiver, Batch, Caller, PendingCall};
 pub(crate) use batches::{DoorwayTurn, StartPlaceTask, alone};
 pub(crate) use claim::{Claim, Refused};
 use directory::Directory;
@@ -433,17 +433,11 @@ impl ClientInner {
     }
 }
 
-/// What became of the release of a ticket. A holder that is left with an older ticket, or beside others, has held the lock before.
+/// What became of the release of a ticket.
 pub(crate) fn outcome(ticket: Ticket, ended: &Result<Ended, Failure>) -> ReleaseOutcome {
     match ended {
         Ok(Ended::HandedOff(item) | Ended::ReleasedEarlier(Some(item))) => {
-            match item.first_holder() {
-                None => ReleaseOutcome::Idle,
-                Some(next) if item.sharers.is_empty() && next.ticket > ticket => {
-                    ReleaseOutcome::HandedOff
-                }
-                Some(_) => ReleaseOutcome::Shared,
-            }
+            ReleaseOutcome::shown(item, ticket)
         }
         Ok(Ended::ReleasedEarlier(None)) => ReleaseOutcome::Idle,
         Ok(Ended::PassedOn) => ReleaseOutcome::PassedOn,

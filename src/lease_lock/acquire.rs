@@ -8,7 +8,7 @@ use crate::attempt::Attempt;
 use crate::client_state::SoughtLease;
 use crate::counter::{Asked, Counter, EnterTerms};
 use crate::error::Error;
-use crate::hold;
+use crate::holder;
 use crate::reclaim::Reclaim;
 use crate::store::denies;
 use crate::wait::RecordWait;
@@ -149,7 +149,12 @@ impl LeaseLock {
             }
         }
         let waited = self.inner().store.now().since(started);
-        Err(hold::not_granted(self.name(), seen.as_ref(), None, waited))
+        Err(holder::not_granted(
+            self.name(),
+            seen.as_ref(),
+            None,
+            waited,
+        ))
     }
 
     /// Returns the entry that holds the lock under this name, and whether its item stays for long enough. Returns the item too,

@@ -13,7 +13,8 @@ use crate::attempt::Attempt;
 use crate::client_state::ClientHandle;
 use crate::config;
 use crate::error::{Error, Invalid, LossReason};
-use crate::hold;
+use crate::hold::Hold;
+use crate::holder;
 use crate::lock::{FairLock, check_attributes};
 use crate::name::LockName;
 use crate::place_writes::{self, Ended};
@@ -94,7 +95,7 @@ impl LeaseLock {
     }
 
     /// Leases that a hold with so many permits can become.
-    fn of_hold(inner: &ClientHandle, hold: &hold::Hold, permits: u64) -> Self {
+    fn of_hold(inner: &ClientHandle, hold: &Hold, permits: u64) -> Self {
         let lock = FairLock::new(inner.clone(), hold.name.clone());
         LeaseLock::new(lock.attributes(hold.attempt.attributes().iter()), permits)
     }
@@ -531,7 +532,7 @@ impl LeaseLock {
         item: Option<LockItem>,
     ) -> Error {
         let is_in = item.is_some();
-        let reason = match (hold::evicted(item.as_ref(), ticket), expires) {
+        let reason = match (holder::evicted(item.as_ref(), ticket), expires) {
             (broken @ LossReason::Broken { .. }, _) => broken,
             (_, Some(end)) if is_in && self.is_before(end).await => LossReason::Released,
             (evicted, _) => evicted,

@@ -3,12 +3,15 @@
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 
 use tokio::sync::oneshot::error::RecvError;
 
 use super::FairLock;
 use crate::client_state::{AnswerReceiver, Batch, Caller, Claim, ClientInner, Holding, Refused};
+use crate::error::{Closed, Error};
 use crate::guard::LockGuard;
+use crate::holder;
 use crate::offer::Granted;
 use crate::telemetry::Origin;
 use crate::wait::RecordWait;
@@ -150,5 +153,50 @@ fn taken(
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         self.batch.leave(self.number);
+    }
+}
+
+impl FairLock {
+    /// Why the call did not get the lock.
+    pub(super) fn explain(&self, refused: Refused, call: &Call) -> Error {
+        let waited = self.inner.store.now().since(call.started);
+        match refused {
+            Refused::Gone => Error::ShutDown(Closed::NoRuntime),
+            Refused::Dropped => Error::ShutDown(Closed::ObserverPanicked),
+            Refused::ShuttingDown => Error::ShutDown(Closed::ShutDown),
+            _ if self.inner.closed.is_cancelled() => Error::ShutDown(Closed::ShutDown),
+            Refused::QueueFull { waiting, limit } => Error::QueueFull {
+                lock: self.name().to_owned(),
+                waiting,
+                limit,
+            },
+            Refused::Failed(failure) => {
+                Error::of(failure, &self.inner.store.config().table, waited)
+            }
+            Refused::Untaken => holder::untaken(&self.name, waited),
+            Refused::Late if call.batch.has_answers() => {
+                let why = "DynamoDB answers too slowly for a call that does not wait";
+                self.inner.unavailable("acquire", waited, why)
+            }
+            Refused::Late | Refused::NotGranted => self.not_granted(call, waited),
+        }
+    }
+
+    /// The error of a call whose time has ended: others are before it, DynamoDB did not answer it, or nothing was sent.
+    fn not_granted(&self, call: &Call, waited: Duration) -> Error {
+        let (batch, table) = (&call.batch, &self.inner.store.config().table);
+        if let Some(failure) = batch.unserved() {
+            return Error::of(failure, table, waited);
+        }
+        if batch.has_answers() {
+            return batch.not_granted(call.number, &self.name, waited);
+        }
+        let why = match self.inner.is_under_way(&self.name, batch) {
+            true => "the first request at this lock has no answer yet",
+            false => {
+                "the runtime in which this client was built does not run, and nothing was sent"
+            }
+        };
+        self.inner.unavailable("acquire", waited, why)
     }
 }

@@ -8,7 +8,6 @@ use crate::agent::{Asked, Asks, Driven, refused};
 use crate::client_state::STANDSTILL;
 use crate::error::{Closed, Error};
 use crate::guard::LockGuard;
-use crate::hold;
 use crate::telemetry::Origin;
 use crate::wait::RecordWait;
 
@@ -25,38 +24,22 @@ impl FairLock {
             RecordWait::NoWait => started + inner.no_wait_lasts(),
             _ => until + config.request_timeout,
         });
-        let waited = || inner.store.now().since(started);
-        // Each round but the last ended with a hold that was lost before its caller took the guard.
-        loop {
-            let asked = driven.asks(Asks {
-                lock: &self.name,
-                claim: self.claim(wait, until),
-                observer: self.observer.clone(),
-                origin,
-                end: end.map(|end| end + STANDSTILL),
-            });
-            let lost = match asked.await {
-                Asked::Granted(held) => {
-                    return Ok(LockGuard::of_value(inner.clone(), held));
-                }
-                Asked::Lost(held) => held,
-                Asked::Refused(_) if inner.closed.is_cancelled() => {
-                    return Err(Error::ShutDown(Closed::ShutDown));
-                }
-                Asked::Refused(why) => return Err(refused(why, &self.name, waited(), config)),
-                Asked::StandsStill => return Err(inner.stands_still("acquire", waited())),
-            };
-            let guard = LockGuard::of_value(inner.clone(), lost);
-            if let Some(reason) = guard.loss() {
-                tracing::info!(lock = %reason.lock, ticket = %reason.ticket, reason = %reason.reason, "lost before its caller came for it: begins again");
+        let asked = driven.asks(Asks {
+            lock: &self.name,
+            claim: self.claim(wait, until),
+            observer: self.observer.clone(),
+            origin,
+            end: end.map(|end| end + STANDSTILL),
+        });
+        let asked = asked.await;
+        let waited = inner.store.now().since(started);
+        match asked {
+            Asked::Granted(held) => Ok(LockGuard::of_value(inner.clone(), held)),
+            Asked::Refused(_) if inner.closed.is_cancelled() => {
+                Err(Error::ShutDown(Closed::ShutDown))
             }
-            inner.let_go(guard.release_unused(), until).await;
-            if inner.closed.is_cancelled() {
-                return Err(Error::ShutDown(Closed::ShutDown));
-            }
-            if until.is_some_and(|until| until <= inner.store.now()) {
-                return Err(hold::not_granted(&self.name, None, None, waited()));
-            }
+            Asked::Refused(why) => Err(refused(why, &self.name, waited, config)),
+            Asked::StandsStill => Err(inner.stands_still("acquire", waited)),
         }
     }
 

@@ -20,7 +20,7 @@ use crate::client::LockClient;
 use crate::client_state::{ClientHandle, STANDSTILL};
 use crate::error::{Closed, Error, Invalid, LockLost};
 use crate::guard::LockGuard;
-use crate::hold;
+use crate::holder;
 use crate::lock::FairLock;
 use crate::offer::{self, Granted};
 use crate::run::{self, HoldHandle, RunOutcome};
@@ -295,7 +295,7 @@ impl MultiLock {
             let ended = self.take_behind(time).await;
             let granted = ended.map_err(|error| in_all(error, time.waited(&self.inner)))?;
             let Some(guard) = granted.take() else {
-                return Err(hold::untaken(
+                return Err(holder::untaken(
                     &self.locks[0].0.name,
                     time.waited(&self.inner),
                 ));
@@ -386,7 +386,7 @@ impl MultiLock {
                 .find(|(known, _)| known.name() == lost.lock);
             let (FairLock { name, .. }, _) = known.unwrap_or(&self.locks[0]);
             let waited = time.waited(&self.inner);
-            return Err(hold::not_granted(name, None, None, waited));
+            return Err(holder::not_granted(name, None, None, waited));
         }
         self.inner.let_go(guard.release_unused(), time.ends).await;
         Ok(())
@@ -467,7 +467,7 @@ impl MultiLock {
         for (lock, permits) in &self.locks {
             // The lock before this one came after the time had ended, so this one is not asked for any more.
             if !taken.guards.is_empty() && time.is_over(inner) {
-                let error = hold::not_granted(&lock.name, None, None, time.waited(inner));
+                let error = holder::not_granted(&lock.name, None, None, time.waited(inner));
                 return Taken::Failed(taken, error);
             }
             let lost = async {

@@ -6,7 +6,7 @@ use crate::client::LockClient;
 use crate::client_state::ClientInner;
 use crate::config::MAX_NOTICE;
 use crate::error::{Error, Holder, Invalid};
-use crate::hold;
+use crate::holder;
 use crate::name::LockName;
 use crate::queue;
 use crate::requests::RetryPolicy;
@@ -240,7 +240,7 @@ impl ClientInner {
                 let is_ours = is_applied || after.broken.as_ref() == Some(&notice);
                 Ok(match is_ours {
                     true => BreakOutcome::Broken {
-                        next: hold::shown(&after),
+                        next: holder::shown(&after),
                     },
                     false => BreakOutcome::Gone,
                 })
@@ -299,7 +299,7 @@ impl ClientInner {
         Ok(match item {
             Some(item) if stands_on(&item, seen) => BreakOutcome::Changed,
             Some(item) if may_be_ours => BreakOutcome::Broken {
-                next: hold::shown(&item),
+                next: holder::shown(&item),
             },
             _ => BreakOutcome::Gone,
         })

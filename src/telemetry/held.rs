@@ -14,6 +14,7 @@ use super::counts;
 use crate::config::Config;
 use crate::error::LossReason;
 use crate::name::LockName;
+use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
 
@@ -48,6 +49,17 @@ pub(crate) enum ReleaseOutcome {
 }
 
 impl ReleaseOutcome {
+    /// By the item after the release of a ticket. A holder that is left with an older ticket, or beside others, has held the lock before.
+    pub(crate) fn shown(item: &LockItem, ticket: Ticket) -> Self {
+        match item.first_holder() {
+            None => ReleaseOutcome::Idle,
+            Some(next) if item.sharers.is_empty() && next.ticket > ticket => {
+                ReleaseOutcome::HandedOff
+            }
+            Some(_) => ReleaseOutcome::Shared,
+        }
+    }
+
     /// The label `outcome`.
     #[cfg(feature = "metrics")]
     pub(super) fn label(self) -> &'static str {

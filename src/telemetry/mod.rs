@@ -7,6 +7,7 @@ mod call;
 mod counts;
 mod held;
 mod label;
+mod outage;
 #[cfg(feature = "metrics")]
 mod outcome;
 mod place;
@@ -19,6 +20,7 @@ pub(crate) use counts::describe;
 pub use counts::metric_buckets;
 pub(crate) use held::{HoldTelemetry, ReleaseOutcome};
 pub(crate) use label::Label;
+pub(crate) use outage::{served, unserved};
 #[cfg(feature = "metrics")]
 pub(crate) use outcome::{Capacity, RequestOutcome};
 pub(crate) use place::{EvictedPlace, closed_gap, evicted, joined};

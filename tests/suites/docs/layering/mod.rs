@@ -14,7 +14,7 @@ const LAYERS: [(&str, &str); 5] = [
     ("ground", "runtime"),
     (
         "vocabulary",
-        "config error hold_bounds name place_id reserved size state wait",
+        "config error hold_bounds holder name place_id reserved size state wait",
     ),
     (
         "port",
@@ -29,7 +29,7 @@ const LAYERS: [(&str, &str); 5] = [
 ];
 
 /// The only imports between mechanisms.
-const PEERS: [(&str, &str); 2] = [("heartbeat", "hold"), ("agent", "hold")];
+const PEERS: [(&str, &str); 1] = [("heartbeat", "hold")];
 
 /// The modules that may name the SDK.
 const SDK_DOORS: [&str; 5] = ["store", "operator", "client", "items", "size"];
