@@ -37,7 +37,7 @@ impl AnyHold {
     pub(crate) fn permits(&self) -> u64 {
         match self {
             Place(hold) => hold.permits(),
-            Value(watch) => watch.view.held().0.permits,
+            Value(watch) => watch.view.permits(),
         }
     }
 

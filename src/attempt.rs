@@ -68,10 +68,6 @@ impl Attempt {
         }
     }
 
-    pub(crate) fn attributes(&self) -> &Attributes {
-        &self.attributes
-    }
-
     /// The attempt of a client with this safety margin.
     pub(crate) fn with_margin(self, margin: Duration) -> Self {
         Attempt { margin, ..self }

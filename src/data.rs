@@ -118,6 +118,10 @@ impl LockGuard {
     ) -> Result<(), Error> {
         let done = watch.orders(Order::Put(bytes.map(Into::into))).await;
         match done {
+            // Permits were given back whose answer never arrived.
+            Ok(Ok(Done::NotOurs(Some(item)))) if watch.view.is_shown_by(&item) => {
+                Err(Invalid::shared_data().into())
+            }
             Ok(Ok(Done::NotOurs(item))) => {
                 let reason = watch.loss();
                 let reason =

@@ -14,14 +14,14 @@ use tokio::sync::oneshot::error::RecvError;
 use crate::agent::{Held, Ordered};
 use crate::any_hold::AnyHold;
 use crate::client_state::{ClientHandle, Holding, Released, STANDSTILL};
-use crate::error::{Closed, Error, Invalid, LockLost, LossReason};
+use crate::error::{Closed, Error, LockLost, LossReason};
 use crate::events::{self, HoldEvent};
 use crate::hold::Departure;
 use crate::holder;
 use crate::place_id::PlaceId;
-use crate::place_writes::{Ended, LeaseTerm};
+use crate::place_writes::Ended;
 use crate::state::YieldRequest;
-use fairlock_protocol::agent::{Done, Order};
+use fairlock_protocol::agent::{Done, LeaseTerm, Order};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::moment::Moment;
@@ -87,16 +87,6 @@ impl LockGuard {
 
     pub(crate) fn hold(&self) -> &AnyHold {
         &self.hold
-    }
-
-    /// What only a place does.
-    pub(crate) fn place(&self) -> Result<&Holding, Invalid> {
-        match &self.kept {
-            Kept::Place(holding) => Ok(holding),
-            Kept::Value(..) => Err(Invalid::new(
-                "a client that is a value does not do this yet",
-            )),
-        }
     }
 
     /// Returns the lock's name.
@@ -398,9 +388,9 @@ impl LockGuard {
                 ended(holding, lost, told, "release").await.map(drop)
             }
             Kept::Value(inner, held) => {
-                let (lost, told) = held.gives_back();
-                let until = held.watch().view.seen().until;
-                given_back(inner, &self.hold, (lost, until), told).await
+                let given_back = held.gives_back();
+                let ended = told(inner, held, given_back, "release").await;
+                ended.map(drop)
             }
         }
     }
@@ -411,17 +401,26 @@ impl LockGuard {
         term: LeaseTerm,
         verb: &'static str,
     ) -> Result<Entry, Error> {
-        self.place()?;
         let lost = self.hold().loss();
-        let Kept::Place(holding) = &mut self.kept else {
-            return Err(self.lost_by(LossReason::Released).into());
+        let entry = match &mut self.kept {
+            Kept::Place(holding) => {
+                let told = holding.lease_out(term);
+                match ended(holding, lost, told, verb).await? {
+                    Ended::LeasedOut(entry) => Some(entry),
+                    _ => None,
+                }
+            }
+            Kept::Value(inner, held) => {
+                let leased_out = held.leases_out(term);
+                match told(inner, held, leased_out, verb).await? {
+                    Done::LeasedOut(entry) => Some(entry),
+                    _ => None,
+                }
+            }
         };
-        let told = holding.lease_out(term);
-        match ended(holding, lost, told, verb).await? {
-            Ended::LeasedOut(entry) => Ok(*entry),
-            // No other outcome comes of a hold that becomes a lease, but that of a hold that ended in the same moment.
-            _ => Err(holding.hold.lost_by(holding.hold.expiry_reason()).into()),
-        }
+        // No other outcome comes of a hold that becomes a lease, but that of a hold that ended in the same moment.
+        let expired = || Error::from(self.lost_by(LossReason::Expired));
+        entry.map(|entry| *entry).ok_or_else(expired)
     }
 
     /// Notes that no work began under this hold.
@@ -512,31 +511,31 @@ async fn heard<T>(
     }
 }
 
-/// The same of a hold of a client that is a value.
-async fn given_back(
+/// What became of the last order of a hold of a client that is a value.
+async fn told(
     inner: &ClientHandle,
-    hold: &AnyHold,
-    (lost, until): (Option<LossReason>, Moment),
-    told: Ordered,
-) -> Result<(), Error> {
+    held: &Held,
+    (lost, told): (Option<LossReason>, Ordered),
+    verb: &'static str,
+) -> Result<Done, Error> {
     let (store, started) = (&inner.store, inner.store.now());
-    let config = store.config();
+    let (config, view) = (store.config(), &held.watch().view);
     // A hold that was lost may have ended long ago.
-    let told = heard(inner, told, until.max(started)).await;
+    let told = heard(inner, told, view.seen().until.max(started)).await;
     if let Some(reason) = lost {
-        return Err(hold.lost_by(reason).into());
+        return Err(view.lost_by(reason).into());
     }
     let waited = store.now().since(started);
     match told {
         Some(Ok(Ok(Done::NotOurs(item)))) => {
-            let reason = holder::evicted(item.as_deref(), hold.ticket());
-            Err(hold.lost_by(reason).into())
+            let reason = holder::evicted(item.as_deref(), view.ticket);
+            Err(view.lost_by(reason).into())
         }
-        Some(Ok(Ok(_))) => Ok(()),
+        Some(Ok(Ok(done))) => Ok(done),
         Some(Ok(Err(failure))) => Err(Error::of(failure, &config.table, waited)),
         // The runtime is gone: the lease ends the hold.
         Some(Err(_)) => Err(Error::ShutDown(Closed::NoRuntime)),
-        None => Err(inner.stands_still("release", waited)),
+        None => Err(inner.stands_still(verb, waited)),
     }
 }
 

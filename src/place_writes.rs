@@ -7,13 +7,14 @@ use crate::attempt::Attempt;
 use crate::name::LockName;
 use crate::requests::{Requests, RetryPolicy};
 use crate::store::{Store, Timed, Write, all_of, refused};
+use fairlock_protocol::agent::LeaseTerm;
 use fairlock_protocol::bytes::Bytes;
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{At, Footing, ItemHold, LockItem, Written};
 use fairlock_protocol::moment::HostTime;
 use fairlock_protocol::place::{Act, Found, Place};
-use fairlock_protocol::stamps::{self, Reading, Stamps, Wall};
+use fairlock_protocol::stamps::{self, Reading, Wall};
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::LockWrite;
 
@@ -34,18 +35,6 @@ pub(crate) enum Ended {
     ReleasedEarlier(Option<LockItem>),
     /// The hold was no longer ours.
     NotOurs(Option<LockItem>),
-}
-
-/// What a lease says that a hold becomes.
-#[derive(Clone, Debug)]
-pub(crate) struct LeaseTerm {
-    /// The name under which any process finds it.
-    pub(crate) id: Arc<str>,
-    /// How many of the hold's permits it keeps.
-    pub(crate) permits: u64,
-    pub(crate) span: Duration,
-    /// A time that has passed.
-    pub(crate) past: Stamps,
 }
 
 /// Renews a hold or a slot for its owner's `lease`, with its own stamps. Keeps the item for longer if it would go too soon. The answer
@@ -186,7 +175,7 @@ impl HoldWriter<'_> {
                 Write::ConditionFailed(item) => item,
             };
             let still = still_held(seen.as_ref(), attempt, held.footing.ticket);
-            act = match still.filter(|still| !stands_as(still, &held)) {
+            act = match still.filter(|still| !still.stands_as(&held)) {
                 Some(still) => {
                     held = still;
                     place.gave_back(false, Found::Holds)
@@ -222,7 +211,7 @@ impl HoldWriter<'_> {
             let answer = self.requests.retry(self.policy, || downgrade(held)).await?;
             let item = answer.value.shown();
             let still = still_held(item.as_ref(), attempt, held.footing.ticket);
-            match still.filter(|still| still.permits > keeps && !stands_as(still, &held)) {
+            match still.filter(|still| still.permits > keeps && !still.stands_as(&held)) {
                 Some(now) => held = now,
                 None => break (item, still),
             }
@@ -260,11 +249,6 @@ impl HoldWriter<'_> {
             item => Err(item),
         })
     }
-}
-
-/// Whether a write that names one of these holds is about the other too.
-fn stands_as(one: &ItemHold, other: &ItemHold) -> bool {
-    (one.footing.at, one.permits) == (other.footing.at, other.permits)
 }
 
 /// The hold that an item shows for an attempt with this ticket, if it shows one.

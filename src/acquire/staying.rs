@@ -8,9 +8,10 @@ use super::turns::{Done, tell};
 use crate::client_state::{GiveBack, outcome};
 use crate::hold::Hold;
 use crate::hold_bounds;
-use crate::place_writes::{self, Ended, LeaseTerm};
+use crate::place_writes::{self, Ended};
 use crate::runtime::background::Task;
 use crate::store::{Answered, Timed, Write};
+use fairlock_protocol::agent::LeaseTerm;
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
@@ -73,7 +74,7 @@ impl Acquisition {
     ) -> Result<Ended, Failure> {
         let inner = &self.inner;
         let _one_at_a_time = hold.lock_permit_changes().await;
-        let ended = match inner.free(hold, term.permits).await {
+        let ended = match inner.free(hold, hold.permits()).await {
             Ok(Ok(())) => self.writes_as_lease(hold, term).await,
             Ok(Err(item)) => Ok(Ended::NotOurs(item)),
             Err(failure) => Err(failure),

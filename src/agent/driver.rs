@@ -147,6 +147,10 @@ impl Driver {
                 if released.is_some() {
                     self.ground.views.remove(hold);
                 }
+                let order = match to.is_closed() {
+                    true => order.without_giver(),
+                    false => order,
+                };
                 let reply = Some(self.replies_to(Ordered { to, released }));
                 (Input::Order { hold, order, reply }, None)
             }

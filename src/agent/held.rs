@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fairlock_protocol::agent::{Done, Input, Order, Work};
+use fairlock_protocol::agent::{Done, Input, LeaseTerm, Order, Work};
 use fairlock_protocol::failure::Failure;
 use tokio::sync::oneshot;
 
@@ -64,6 +64,12 @@ impl Watch {
         self.sends(order, None)
     }
 
+    /// Its caller counts on so many permits fewer from now on.
+    pub(crate) fn frees(&self, permits: u64) -> Ordered {
+        self.view.counts_on_fewer(permits);
+        self.orders(Order::Free(permits))
+    }
+
     fn sends(&self, order: Order, background: Option<&Arc<Background>>) -> Ordered {
         let (to, done) = oneshot::channel();
         let view = &self.view;
@@ -113,13 +119,21 @@ impl Held {
     /// Gives it back: why it was lost, if it was, and what becomes of it. A hold that was lost is also given back, since its caller is done
     /// with it.
     pub(crate) fn gives_back(&mut self) -> (Option<LossReason>, Ordered) {
+        let is_unused = *self.is_unused.get_mut();
+        self.ends(Order::Release { is_unused })
+    }
+
+    /// The same, and it becomes a lease.
+    pub(crate) fn leases_out(&mut self, term: LeaseTerm) -> (Option<LossReason>, Ordered) {
+        self.ends(Order::LeaseOut(term))
+    }
+
+    fn ends(&mut self, order: Order) -> (Option<LossReason>, Ordered) {
         self.is_given_back = true;
         let lost = self.watch.view.gives_back().unwrap_or_else(|JustEnded| {
             self.watch.has_expired();
             self.watch.view.loss()
         });
-        let is_unused = *self.is_unused.get_mut();
-        let order = Order::Release { is_unused };
         (lost, self.watch.sends(order, Some(&self.background)))
     }
 }

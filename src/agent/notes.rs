@@ -50,6 +50,9 @@ pub(super) fn tell(config: &Config, lock: &LockName, note: Note) {
         Note::RenewalFailed(_, ticket, failure) => {
             tracing::warn!(%lock, %ticket, %failure, "a renewal failed and is tried again");
         }
+        Note::NotFreed(ticket, failure) => {
+            tracing::warn!(%lock, %ticket, %failure, "could not free the permits that a hold gave back: tries again");
+        }
         Note::KeptForMargin(ticket) => {
             tracing::info!(%lock, %ticket, "lost: others wait for its safety margin");
         }
@@ -80,6 +83,7 @@ pub(super) fn job(lock: &LockName, ticket: Option<Ticket>, work: Work) -> Job {
             Work::Leave => Task::Leave,
             Work::Release => Task::Release,
             Work::Clean => Task::Clean,
+            Work::Admit => Task::Admit,
         },
     }
 }
@@ -96,7 +100,7 @@ pub(super) fn undone(
         Work::Leave => {
             tracing::warn!(%lock, ?ticket, %failure, "could not leave: others pass this ticket in time, and a slot lapses with its lease");
         }
-        Work::Release | Work::Clean => {
+        Work::Release | Work::Clean | Work::Admit => {
             let ticket = ticket.unwrap_or_default();
             tracing::warn!(%lock, %ticket, %failure, "could not release: the lease ends the hold");
         }
@@ -114,7 +118,9 @@ pub(super) fn released(
         Ok(Done::HandedOff(item)) => ReleaseOutcome::shown(item, view.ticket),
         Ok(Done::ReleasedEarlier) => ReleaseOutcome::Idle,
         Ok(Done::PassedOn) => ReleaseOutcome::PassedOn,
-        Ok(Done::KeptOn | Done::Lost(_) | Done::Put) => ReleaseOutcome::LeftToLease,
+        Ok(Done::KeptOn | Done::LeasedOut(_) | Done::Lost(_) | Done::Put | Done::Freed) => {
+            ReleaseOutcome::LeftToLease
+        }
         Ok(Done::NotOurs(_)) => ReleaseOutcome::Gone,
         Err(_) => ReleaseOutcome::Failed,
     };

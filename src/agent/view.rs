@@ -44,6 +44,8 @@ pub(crate) struct View {
 struct Now {
     stand: Stand,
     seen: HoldView,
+    /// How many permits its caller counts on. The table may show more.
+    counted_on: u64,
     /// How many times it was seen.
     times: u64,
     /// Until it ends, this process holds the lock.
@@ -67,6 +69,7 @@ impl View {
             clock,
             now: Watched::new(Now {
                 stand: Stand::Offered,
+                counted_on: seen.held.permits,
                 seen,
                 times: 0,
                 here: Some(here),
@@ -246,11 +249,38 @@ impl View {
         self.now.read(|now| Arc::clone(&now.seen.item))
     }
 
-    /// Where it stands in the table, and how many turns its place has from now on.
-    pub(crate) fn held(&self) -> (ItemHold, u64) {
-        let held = self.now.read(|now| now.seen.held);
-        let newest = held.footing.ticket.get();
-        (held, newest.saturating_sub(self.ticket.get()) + 1)
+    /// How many permits its caller may count on.
+    pub(crate) fn permits(&self) -> u64 {
+        self.now
+            .read(|now| now.counted_on.min(now.seen.held.permits))
+    }
+
+    /// Its caller counts on so many permits fewer.
+    pub(super) fn counts_on_fewer(&self, permits: u64) {
+        self.now
+            .note(|now| now.counted_on = now.counted_on.saturating_sub(permits));
+    }
+
+    /// What a transaction that checks it asks of the table: where it stands, with which permits, and how many turns its place has from now on.
+    /// With a further turn there, the table keeps all permits for that one. What is shared has none.
+    pub(crate) fn checked(&self) -> (ItemHold, u64) {
+        let (held, counted_on) = self.now.read(|now| (now.seen.held, now.counted_on));
+        let turns = held.footing.ticket.get().saturating_sub(self.ticket.get()) + 1;
+        let permits = match turns {
+            1 => held.permits,
+            _ => counted_on.min(held.permits),
+        };
+        let is_shared = Some(permits) != self.name.permits() && permits == held.permits;
+        let turns = if is_shared { 1 } else { turns };
+        (ItemHold { permits, ..held }, turns)
+    }
+
+    /// Whether an item shows it.
+    pub(crate) fn is_shown_by(&self, item: &LockItem) -> bool {
+        let place = self
+            .now
+            .read(|now| (now.seen.nonce, now.seen.held.footing.ticket));
+        item.hold_of(place.0, place.1).is_some()
     }
 
     pub(crate) fn seen(&self) -> HoldView {

@@ -8,8 +8,9 @@ use tokio::sync::oneshot;
 use super::{Batch, ClientHandle, ClientInner};
 use crate::hold::Hold;
 use crate::offer::Unused;
-use crate::place_writes::{Ended, LeaseTerm};
+use crate::place_writes::Ended;
 use crate::runtime::background::{Listed, Task};
+use fairlock_protocol::agent::LeaseTerm;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::moment::Moment;
 

@@ -1,13 +1,13 @@
 //! Calls that could only wait for what their own client holds.
 
-use std::time::Duration;
-
-use fairlock_protocol::agent::Refusal;
+use std::time::{Duration, SystemTime};
 
 use super::ClientInner;
-use crate::agent::{Driven, refused};
+use crate::agent::Driven;
 use crate::error::{Error, Holder};
 use crate::name::LockName;
+use crate::state::system_time;
+use fairlock_protocol::ticket::Ticket;
 
 impl ClientInner {
     /// The error of a call that asks for `permits` permits, if it would have to wait for holds of this client. Local: no request is sent.
@@ -15,17 +15,11 @@ impl ClientInner {
     /// A hold counts while its guard may be relied on. A hold that was lost or given back does not, and neither do permits that a guard has
     /// given back.
     pub(crate) fn self_wait(&self, name: &LockName, permits: u64) -> Option<Error> {
-        let held = self.used().map(Driven::held).unwrap_or_default();
-        if let Some(own) = held.iter().find(|it| it.name.lock() == name.lock()) {
-            let seen = Box::new(own.seen());
-            let config = self.store.config();
-            return Some(refused(Refusal::Own(seen), name, Duration::ZERO, config));
-        }
-        let mut own = self.directory.held_of(name);
-        own.retain(|hold| hold.is_held() && hold.permits() > 0);
+        let mut own = self.own_holds(name);
+        own.retain(|hold| hold.permits > 0);
         // Of holds that have seen different numbers, the largest counts: no call is refused that could be granted.
-        let total = own.iter().map(|hold| hold.total_permits()).max()?;
-        let taken = own.iter().map(|hold| hold.permits());
+        let total = own.iter().map(|hold| hold.total).max()?;
+        let taken = own.iter().map(|hold| hold.permits);
         let taken = taken.fold(permits, u64::saturating_add);
         // A claim of the whole lock takes all permits, however many there are by now.
         let is_alone = Some(permits) == name.permits();
@@ -39,14 +33,46 @@ impl ClientInner {
                 owner: self.store.config().owner.clone(),
                 ticket: oldest.ticket,
                 is_this_process: true,
-                is_shared: Some(oldest.permits()) != name.permits(),
+                is_shared: Some(oldest.permits) != name.permits(),
                 lease_id: None,
                 kept_until: None,
             })),
-            since: oldest.since(),
+            since: oldest.since,
             position: None,
             untaken: false,
             waited: Duration::ZERO,
         })
     }
+
+    fn own_holds(&self, name: &LockName) -> Vec<Own> {
+        let places = self.directory.held_of(name).into_iter();
+        let places = places.filter(|hold| hold.is_held()).map(|hold| Own {
+            ticket: hold.ticket,
+            permits: hold.permits(),
+            total: hold.total_permits(),
+            since: hold.since(),
+        });
+        let values = self.used().map(Driven::held).unwrap_or_default();
+        let values = values
+            .into_iter()
+            .filter(|it| it.name.lock() == name.lock());
+        let values = values.map(|view| {
+            let item = view.item();
+            Own {
+                ticket: view.ticket,
+                permits: view.permits(),
+                total: item.there_are(),
+                since: item.held_since().map(system_time),
+            }
+        });
+        places.chain(values).collect()
+    }
+}
+
+/// A hold of this client.
+struct Own {
+    ticket: Ticket,
+    permits: u64,
+    total: u64,
+    since: Option<SystemTime>,
 }

@@ -1,8 +1,13 @@
 //! Permits that are given back while the hold goes on.
 
-use super::LockGuard;
+use tokio::sync::oneshot::error::RecvError;
+
+use super::{Kept, LockGuard};
 use crate::client_state::Holding;
-use crate::error::{Error, Invalid};
+use crate::error::{Closed, Error, Invalid, LossReason};
+use fairlock_protocol::agent::Done;
+use fairlock_protocol::failure::Failure;
+use fairlock_protocol::moment::Moment;
 
 impl LockGuard {
     /// Keeps one permit and frees the others. An exclusive holder shares the lock from now on. It shares it with callers that come to share
@@ -92,11 +97,37 @@ impl LockGuard {
         }
         let Holding {
             inner, hold, batch, ..
-        } = self.place()?;
+        } = match &self.kept {
+            Kept::Place(holding) => holding,
+            Kept::Value(_, held) => {
+                let freed = held.watch().frees(permits).await;
+                return self.freed(freed, started);
+            }
+        };
         match inner.give_back(hold, batch, permits).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(item)) => Err(hold.lose_to(item).into()),
             Err(failure) => Err(self.not_told(failure, self.inner().store.now().since(started))),
+        }
+    }
+
+    /// What became of an order to give permits back.
+    fn freed(
+        &self,
+        freed: Result<Result<Done, Failure>, RecvError>,
+        started: Moment,
+    ) -> Result<(), Error> {
+        match freed {
+            Ok(Ok(Done::Freed)) => Ok(()),
+            Ok(Ok(_)) => {
+                let reason = self.hold().loss().unwrap_or(LossReason::Released);
+                Err(self.lost_by(reason).into())
+            }
+            Ok(Err(failure)) => {
+                let waited = self.inner().store.now().since(started);
+                Err(self.not_told(failure, waited))
+            }
+            Err(_) => Err(Error::ShutDown(Closed::NoRuntime)),
         }
     }
 

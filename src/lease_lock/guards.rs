@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Lease, LeaseLock};
 use crate::error::Error;
 use crate::guard::LockGuard;
-use crate::place_writes::LeaseTerm;
+use fairlock_protocol::agent::LeaseTerm;
 
 impl LockGuard {
     /// Turns the hold into a lease under the name `id`, which ends after `span` unless a process extends or releases it. So a caller can
@@ -58,12 +58,11 @@ impl LockGuard {
         let id = id.into();
         let name = self.hold().name().clone();
         let permits = self.permits();
-        let leases = LeaseLock::of_hold(self.inner(), &self.place()?.hold, permits);
+        let leases = LeaseLock::of_hold(self.inner(), name.clone(), permits);
         leases.check_call(&id, span)?;
         let past = leases.in_time(VERB, leases.know_the_past(VERB)).await?;
         let term = LeaseTerm {
             id: id.into(),
-            permits,
             span,
             past,
         };

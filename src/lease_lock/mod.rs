@@ -13,7 +13,6 @@ use crate::attempt::Attempt;
 use crate::client_state::ClientHandle;
 use crate::config;
 use crate::error::{Error, Invalid, LossReason};
-use crate::hold::Hold;
 use crate::holder;
 use crate::lock::{FairLock, check_attributes};
 use crate::name::LockName;
@@ -95,9 +94,8 @@ impl LeaseLock {
     }
 
     /// Leases that a hold with so many permits can become.
-    fn of_hold(inner: &ClientHandle, hold: &Hold, permits: u64) -> Self {
-        let lock = FairLock::new(inner.clone(), hold.name.clone());
-        LeaseLock::new(lock.attributes(hold.attempt.attributes().iter()), permits)
+    fn of_hold(inner: &ClientHandle, name: LockName, permits: u64) -> Self {
+        LeaseLock::new(FairLock::new(inner.clone(), name), permits)
     }
 
     fn inner(&self) -> &ClientHandle {

@@ -393,6 +393,11 @@ impl ItemHold {
             permits: entry.permits,
         }
     }
+
+    /// Whether a write that names one of these is about the other too.
+    pub fn stands_as(&self, other: &Self) -> bool {
+        (self.footing.at, self.permits) == (other.footing.at, other.permits)
+    }
 }
 
 impl LockItem {

@@ -454,7 +454,7 @@ fn outcome(done: &Result<Done, Failure>) -> Outcome {
         Ok(Done::KeptOn) => Outcome::KeptOn,
         Ok(Done::ReleasedEarlier) => Outcome::ReleasedEarlier,
         Ok(Done::NotOurs(_)) => Outcome::NotOurs,
-        Ok(Done::Lost(_) | Done::Put) => Outcome::Lost,
+        Ok(Done::Lost(_) | Done::Put | Done::Freed | Done::LeasedOut(_)) => Outcome::Lost,
         Err(_) => Outcome::Failed,
     }
 }

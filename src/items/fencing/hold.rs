@@ -118,7 +118,7 @@ impl LockGuard {
             AnyHold::Place(hold) => (hold.attempt.nonce, hold.mark_checked()),
             AnyHold::Value(watch) => {
                 drop(watch.orders(Order::Check));
-                (watch.view.seen().nonce, watch.view.held())
+                (watch.view.seen().nonce, watch.view.checked())
             }
         };
         let write = LockWrite::check(all_of(name), nonce, held, turns_left);

@@ -140,8 +140,8 @@ impl Client {
         self.agents.remove(&lock);
         self.due.retain(|(_, of)| *of != lock);
         let shared = &mut self.shared;
-        // The rows that it would have deleted are of its lock, and no other agent may take them for its own.
-        shared.to_clean.clear();
+        // What it would have done is about its lock, and no other agent may do it in its own.
+        shared.to_do.clear();
         shared.errands.retain(|_, of| of.lock != lock);
         shared.are_errands_new = true;
         shared.to_ask.clear();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::again::Sending;
 use super::callers::{Callers, Refused};
+use super::chore::Chore;
 use super::post::Post;
 use super::shared::{Key, Shared};
 use super::waiting::{Stand, Stood};
@@ -77,8 +78,13 @@ impl Context<'_> {
     /// Has settled rows deleted, which no decision waits for.
     pub(super) fn cleans(&mut self, rows: Vec<Ticket>) {
         if !rows.is_empty() {
-            self.shared.to_clean.push(rows);
+            self.shared.to_do.push(Chore::Delete(rows));
         }
+    }
+
+    /// Has those let in who need not wait any more, as the item shows: they would come in with their next poll.
+    pub(super) fn lets_in(&mut self, item: &LockItem) {
+        self.shared.to_do.extend(Chore::admitting(item));
     }
 
     /// The callers that are left here ask again, at the end of the queue.

@@ -5,9 +5,10 @@
 
 mod again;
 mod callers;
-mod cleaning;
+mod chore;
 mod client;
 mod context;
+mod doing;
 mod door;
 mod fate;
 mod gathering;
@@ -33,14 +34,14 @@ pub use crate::clocks::Clocks;
 pub use client::Client;
 pub use note::{Errand, Note, Took, Work};
 pub use request::{Answer, Cursor, Failed, Of, Page, Reply, Request, RequestId, Shown, What};
-pub use terms::{Bounds, Claim, Lock, Terms, Wait};
+pub use terms::{Bounds, Claim, LeaseTerm, Lock, Terms, Wait};
 pub use waiting::{Outage, Stood, Waiting};
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bytes::Bytes;
-use crate::entry::Nonce;
+use crate::entry::{Entry, Nonce};
 use crate::failure::Failure;
 use crate::item::{ItemHold, LockItem, Notice};
 use crate::moment::Moment;
@@ -125,8 +126,23 @@ pub enum Order {
     BeginBounds,
     /// The lock's data become these bytes, or go.
     Put(Option<Bytes>),
+    /// So many of its permits are given back, while it keeps the others.
+    Free(u64),
+    /// It ends for its caller, and becomes a lease.
+    LeaseOut(LeaseTerm),
     /// A transaction of the caller's own may check the hold at any time from now on: no other caller has a turn at its place before a write.
     Check,
+}
+
+impl Order {
+    /// What becomes of it when its giver has gone: a lease would stand there without an owner.
+    #[must_use]
+    pub fn without_giver(self) -> Self {
+        match self {
+            Order::LeaseOut(_) => Order::Release { is_unused: false },
+            order => order,
+        }
+    }
 }
 
 /// What a client tells. Everything that a turn tells is drained before its requests: no guard believes in what a request ends.
@@ -341,6 +357,10 @@ pub enum Done {
     Lost(Loss),
     /// The data are written.
     Put,
+    /// The permits are free, or will be: nothing can act by them any more.
+    Freed,
+    /// The hold is a lease, with this entry.
+    LeasedOut(Box<Entry>),
 }
 
 /// How exactly a driver is to wait until something is due.

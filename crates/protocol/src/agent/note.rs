@@ -46,6 +46,8 @@ pub enum Note {
     Renewed(Duration),
     /// A renewal failed, and is tried again: the first one since a renewal was answered.
     RenewalFailed(HoldId, Ticket, Failure),
+    /// Permits that a hold gave back could not be freed, which is tried again.
+    NotFreed(Ticket, Failure),
     /// A hold was lost at its deadline, and stays for its safety margin.
     KeptForMargin(Ticket),
     /// A hold was given back, and stays for so much of its shortest time.
@@ -78,6 +80,8 @@ pub enum Work {
     Release,
     /// Settled rows are deleted.
     Clean,
+    /// Those are let in who need not wait any more.
+    Admit,
 }
 
 /// Work that is not done yet.

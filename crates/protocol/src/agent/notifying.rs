@@ -87,6 +87,18 @@ impl Context<'_> {
         }
     }
 
+    /// Tells those who were let in.
+    pub(super) fn tells_admitted(&mut self, admitted: &[Entry]) {
+        if self.terms.address.is_none() {
+            return;
+        }
+        for entry in admitted {
+            if let Some(address) = &entry.address {
+                self.notifies(address, PlaceKey::of(entry.nonce), Kind::Changed);
+            }
+        }
+    }
+
     fn tells_subscribers(&mut self, kind: &Kind) {
         let subscribers = self.post.as_ref().map(|post| post.subscribers.clone());
         for (key, address) in subscribers.into_iter().flatten() {

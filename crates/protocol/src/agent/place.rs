@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::callers::Callers;
-use super::cleaning::Cleaning;
 use super::context::{Context, Memory};
+use super::doing::Doing;
 use super::door::Door;
 use super::fate::Fate;
 use super::hold::Hold;
@@ -38,8 +38,8 @@ pub(super) enum Phase {
     Holding(Box<Hold>),
     /// It gives back what it may have.
     Leaving(Box<Leaving>),
-    /// It deletes settled rows.
-    Cleaning(Box<Cleaning>),
+    /// It does something for others.
+    Doing(Box<Doing>),
 }
 
 impl Phase {
@@ -49,7 +49,7 @@ impl Phase {
             Phase::Asking(door) => door.due(cx),
             Phase::Holding(hold) => hold.due(cx),
             Phase::Leaving(leaving) => leaving.due(),
-            Phase::Cleaning(cleaning) => cleaning.due(),
+            Phase::Doing(doing) => doing.due(),
         }
     }
 
@@ -57,7 +57,7 @@ impl Phase {
     pub(super) fn precision(&self) -> Precision {
         match self {
             Phase::Asking(door) => door.precision(),
-            Phase::Holding(_) | Phase::Leaving(_) | Phase::Cleaning(_) => Precision::Coarse,
+            Phase::Holding(_) | Phase::Leaving(_) | Phase::Doing(_) => Precision::Coarse,
         }
     }
 
@@ -67,7 +67,7 @@ impl Phase {
             Phase::Asking(door) => door.on_time(cx),
             Phase::Holding(hold) => hold.on_time(cx),
             Phase::Leaving(leaving) => leaving.on_time(cx),
-            Phase::Cleaning(cleaning) => cleaning.on_time(cx),
+            Phase::Doing(doing) => doing.on_time(cx),
         }
     }
 
@@ -82,7 +82,7 @@ impl Phase {
             Phase::Asking(door) => door.answered(request, reply, cx),
             Phase::Holding(hold) => hold.answered(request, reply, cx),
             Phase::Leaving(leaving) => leaving.answered(request, reply, cx),
-            Phase::Cleaning(cleaning) => cleaning.answered(request, reply, cx),
+            Phase::Doing(doing) => doing.answered(request, reply, cx),
         }
     }
 
@@ -91,7 +91,7 @@ impl Phase {
         match self {
             Phase::Asking(door) => door.is_unwanted(why, cx),
             Phase::Holding(hold) if hold.is_granting() => hold.is_unwanted(why),
-            Phase::Holding(_) | Phase::Leaving(_) | Phase::Cleaning(_) => Fate::Stays,
+            Phase::Holding(_) | Phase::Leaving(_) | Phase::Doing(_) => Fate::Stays,
         }
     }
 
@@ -100,7 +100,7 @@ impl Phase {
         match self {
             Phase::Asking(door) => door.is_unwanted(Refusal::ShutDown, cx),
             Phase::Holding(hold) => hold.closes(keeps_holds, cx),
-            Phase::Leaving(_) | Phase::Cleaning(_) => Fate::Stays,
+            Phase::Leaving(_) | Phase::Doing(_) => Fate::Stays,
         }
     }
 
@@ -109,7 +109,7 @@ impl Phase {
         match self {
             Phase::Asking(door) => door.stands(),
             Phase::Holding(hold) => hold.stands(memory),
-            Phase::Leaving(_) | Phase::Cleaning(_) => Stand::default(),
+            Phase::Leaving(_) | Phase::Doing(_) => Stand::default(),
         }
     }
 
@@ -121,7 +121,7 @@ impl Phase {
                 .is_ending()
                 .then(|| (Some(hold.ticket()), Work::Release)),
             Phase::Leaving(leaving) => Some((leaving.ticket(), Work::Leave)),
-            Phase::Cleaning(_) => Some((None, Work::Clean)),
+            Phase::Doing(doing) => Some((None, doing.chore.work())),
         }
     }
 
@@ -145,7 +145,7 @@ impl Phase {
         match self {
             Phase::Asking(door) => door.waits_as(nonce),
             Phase::Holding(hold) => hold.holds_as(nonce),
-            Phase::Leaving(_) | Phase::Cleaning(_) => false,
+            Phase::Leaving(_) | Phase::Doing(_) => false,
         }
     }
 
@@ -161,14 +161,14 @@ impl Phase {
     pub(super) fn goes_on(&mut self, cx: &mut Context<'_>) -> Fate {
         match self {
             Phase::Leaving(leaving) => leaving.goes_on(cx),
-            Phase::Asking(_) | Phase::Holding(_) | Phase::Cleaning(_) => Fate::Stays,
+            Phase::Asking(_) | Phase::Holding(_) | Phase::Doing(_) => Fate::Stays,
         }
     }
 
     pub(super) fn hold(&mut self) -> Option<&mut Hold> {
         match self {
             Phase::Holding(hold) => Some(hold),
-            Phase::Asking(_) | Phase::Leaving(_) | Phase::Cleaning(_) => None,
+            Phase::Asking(_) | Phase::Leaving(_) | Phase::Doing(_) => None,
         }
     }
 }

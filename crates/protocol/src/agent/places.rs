@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::callers::{Callers, Refused};
-use super::cleaning::Cleaning;
 use super::context::{Attempt, Context, Memory};
+use super::doing::Doing;
 use super::door::Door;
 use super::fate::{Exit, Fate};
 use super::gathering::{Gathering, gathers};
@@ -407,10 +407,10 @@ impl Agent {
 
     /// Begins what its places have left to that, answers calls of whose places nothing is left, and sets when it is due.
     pub(super) fn ends_turn(&mut self, scene: &mut Scene<'_>) {
-        for rows in std::mem::take(&mut scene.shared.to_clean) {
+        for chore in std::mem::take(&mut scene.shared.to_do) {
             let key = scene.shared.next_id();
-            let cleaning = Phase::Cleaning(Box::new(Cleaning::new(rows)));
-            self.puts_in((key, key), None, cleaning, scene);
+            let doing = Phase::Doing(Box::new(Doing::new(chore)));
+            self.puts_in((key, key), None, doing, scene);
             self.act(key, scene, Phase::on_time);
         }
         for mut callers in std::mem::take(&mut scene.shared.to_ask) {

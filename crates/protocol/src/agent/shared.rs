@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::callers::{Callers, Refused};
+use super::chore::Chore;
 use super::{
     CallId, Done, Errand, Failed, HoldId, Lock, Note, Output, Refusal, ReplyId, Request, RequestId,
 };
 use crate::notification::PlaceKey;
-use crate::ticket::Ticket;
 
 /// Names a place within its client.
 pub(super) type Key = u64;
@@ -24,8 +24,8 @@ pub(super) struct Shared {
     pub(super) replies: BTreeMap<ReplyId, Lock>,
     /// Callers of the agent whose turn it is that ask again.
     pub(super) to_ask: Vec<Callers>,
-    /// Rows that are to be deleted for the agent whose turn it is.
-    pub(super) to_clean: Vec<Vec<Ticket>>,
+    /// What is to be done for others by the agent whose turn it is.
+    pub(super) to_do: Vec<Chore>,
     /// The places that others can notify.
     pub(super) posts: BTreeMap<PlaceKey, (Lock, Key)>,
     /// What is done that no caller may wait for, by the places that do it.

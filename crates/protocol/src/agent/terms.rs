@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::entry::Attributes;
 use crate::lease;
 use crate::moment::Moment;
+use crate::stamps::Stamps;
 
 /// A lock, as its callers state it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -172,4 +173,16 @@ impl Bounds {
 pub(super) fn ending_after(left: Duration, terms: &Terms) -> Duration {
     let lasting = lease::believed_for(left).saturating_add(terms.to_release());
     terms.lease.min(lasting)
+}
+
+/// What a lease says that a hold becomes.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
+pub struct LeaseTerm {
+    /// The name by which any process finds it.
+    pub id: Arc<str>,
+    /// For how long it lasts.
+    pub span: Duration,
+    /// A time that has passed, unless the client knows a later one.
+    pub past: Stamps,
 }

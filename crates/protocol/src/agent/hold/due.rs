@@ -27,8 +27,13 @@ impl Hold {
 
     /// How much is left of the shortest time that the caller wants.
     pub(super) fn owed(&self, now: Moment) -> Duration {
+        self.owed_until().since(now)
+    }
+
+    /// When the shortest time is over that the caller wants.
+    pub(super) fn owed_until(&self) -> Moment {
         let until = self.bound_from.zip(self.bounds.min);
-        until.map_or(Duration::ZERO, |(from, least)| (from + least).since(now))
+        until.map_or(Moment::default(), |(from, least)| from + least)
     }
 
     /// When to send the next renewal. Soon, if the hold has no date and a renewal may bring one. A lease that outlasts the hold is renewed
@@ -73,7 +78,8 @@ impl Hold {
                     Offer::Taken | Offer::TakenBack => None,
                 };
                 let callers = cx.callers.next_until();
-                [Some(self.ends()), renewal(), offer, callers]
+                let part = self.part_due(cx);
+                [Some(self.ends()), renewal(), offer, callers, part]
                     .into_iter()
                     .flatten()
                     .min()
@@ -81,6 +87,7 @@ impl Hold {
             Life::Lost => None,
             Life::Kept(until, _) => Some(*until),
             Life::Releasing(release) => release.sending.and_then(|sending| sending.due()),
+            Life::LeasingOut(leasing) => leasing.sending().and_then(|sending| sending.due()),
         };
         own.into_iter().chain(puts).min()
     }
@@ -114,6 +121,11 @@ impl Hold {
             Life::Releasing(release) if is_due(release.sending.and_then(|it| it.due())) => {
                 self.sends_release(cx);
             }
+            Life::LeasingOut(leasing)
+                if is_due(leasing.sending().and_then(|sending| sending.due())) =>
+            {
+                self.sends_leasing(cx);
+            }
             Life::PassingOn(_, Some(sending)) if is_due(sending.due()) => {
                 self.sends_passing_on(cx);
             }
@@ -128,9 +140,16 @@ impl Hold {
                 if let Life::Held = self.life {
                     self.parts(cx);
                     self.looks_for_its_caller(cx);
+                    if is_due(self.part_due(cx)) {
+                        self.sends_part(cx);
+                    }
                 }
             }
-            Life::Lost | Life::Kept(..) | Life::Releasing(_) | Life::PassingOn(..) => {}
+            Life::Lost
+            | Life::Kept(..)
+            | Life::Releasing(_)
+            | Life::LeasingOut(_)
+            | Life::PassingOn(..) => {}
         }
         if is_due(self.puts.front().and_then(|put| put.sending?.due())) {
             self.puts_next(cx);

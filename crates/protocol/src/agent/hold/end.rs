@@ -55,7 +55,9 @@ impl Hold {
                 cx.asks_again();
                 Fate::Stays
             }
-            Life::Lost | Life::GivingBack(_) | Life::Releasing(_) => Fate::Stays,
+            Life::Lost | Life::GivingBack(_) | Life::Releasing(_) | Life::LeasingOut(_) => {
+                Fate::Stays
+            }
         }
     }
 
@@ -78,6 +80,8 @@ impl Hold {
         self.renewal = None;
         self.life = Life::Lost;
         self.loss = Some(why.clone());
+        self.part.sending = None;
+        self.part_is(&Ok(Done::Lost(why.clone())), cx);
         cx.tell(Output::Lost { hold: self.id, why });
     }
 
@@ -140,7 +144,7 @@ impl Hold {
     ) -> Fate {
         self.parts(cx);
         cx.asks_again();
-        self.renewal = None;
+        (self.renewal, self.part.sending) = (None, None);
         self.life = Life::Releasing(Release {
             sending: None,
             deadline,
@@ -198,10 +202,7 @@ impl Hold {
             Some(ItemHold::of(item, at, entry))
         };
         let still = item.as_ref().and_then(own);
-        let stands_as = |still: &ItemHold| {
-            (still.footing.at, still.permits) == (self.held.footing.at, self.held.permits)
-        };
-        if let Some(still) = still.filter(|still| !stands_as(still)) {
+        if let Some(still) = still.filter(|still| !still.stands_as(&self.held)) {
             self.held = still;
             self.sends_release(cx);
             return Fate::Stays;
@@ -251,11 +252,12 @@ impl Hold {
             let now = cx.now();
             cx.memory.released(item, (now.since(self.granted), now));
             item.holders().for_each(|holder| cx.tells_change(holder));
+            cx.lets_in(item);
         }
-        // What a failed release left may go as soon as it is shown.
-        let newest = match what {
-            Ok(_) => self.held.footing.ticket,
-            Err(_) => Ticket::default(),
+        // What a failed release left may go as soon as it is shown. What may be a lease stays.
+        let newest = match (&what, &self.life) {
+            (Ok(_), _) | (_, Life::LeasingOut(_)) => self.held.footing.ticket,
+            (Err(_), _) => Ticket::default(),
         };
         cx.shared.is_done(reply, what);
         self.is_over_upto(newest, cx)
@@ -269,7 +271,7 @@ impl Hold {
     /// A late copy of its first request may bring it a ticket that is newer than this.
     fn is_over_upto(&mut self, newest: Ticket, cx: &mut Context<'_>) -> Fate {
         cx.doubts(&self.attempt, newest);
-        self.forgets_puts(cx);
+        self.forgets_orders(cx);
         cx.shared.is_held_no_more(self.id);
         Fate::Over
     }

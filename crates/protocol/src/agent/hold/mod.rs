@@ -2,7 +2,9 @@
 
 mod due;
 mod end;
+mod leasing;
 mod order;
+mod part;
 mod passing;
 mod renewal;
 
@@ -13,7 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::end::Release;
+use self::leasing::Leasing;
 use self::order::Put;
+use self::part::Part;
 use self::renewal::Renewal;
 use super::again::Sending;
 use super::context::{Attempt, Context, Memory};
@@ -51,6 +55,7 @@ pub(super) struct Hold {
     renewal: Option<Renewal>,
     /// After a refusal that no time mends.
     not_before: Moment,
+    part: Part,
     offer: Offer,
     writes: u64,
     puts: VecDeque<Put>,
@@ -85,6 +90,8 @@ enum Life {
     /// It stays in the table until then, and is released by that deadline.
     Kept(Moment, Moment),
     Releasing(Release),
+    /// It becomes a lease.
+    LeasingOut(Box<Leasing>),
 }
 
 impl Hold {
@@ -134,6 +141,7 @@ impl Hold {
             trouble: None,
             renewal: None,
             not_before: Moment::default(),
+            part: Part::all(entry.permits),
             offer: Offer::Taken,
             writes: 0,
             puts: VecDeque::new(),
@@ -200,7 +208,10 @@ impl Hold {
     /// Whether its caller has given it back, and it still stands in the table.
     pub(super) fn is_ending(&self) -> bool {
         match self.life {
-            Life::GivingBack(_) | Life::PassingOn(..) | Life::Releasing(_) => true,
+            Life::GivingBack(_)
+            | Life::PassingOn(..)
+            | Life::Releasing(_)
+            | Life::LeasingOut(_) => true,
             Life::Granting(_) | Life::Held | Life::Lost | Life::Kept(..) => false,
         }
     }

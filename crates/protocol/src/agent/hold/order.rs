@@ -38,6 +38,8 @@ impl Hold {
                 Fate::Stays
             }
             Order::Put(bytes) => self.puts(bytes, reply, cx),
+            Order::Free(permits) => self.gives_some_back(permits, reply, cx),
+            Order::LeaseOut(term) => self.is_leased_out(term, reply, cx),
             Order::Check => {
                 self.acts_late = true;
                 Fate::Stays
@@ -189,7 +191,11 @@ impl Hold {
         if is(self.puts.front().and_then(|put| put.sending)) {
             return self.is_put(reply, cx);
         }
+        if is(self.part.sending) {
+            return self.is_parted(reply, cx);
+        }
         match &self.life {
+            Life::LeasingOut(leasing) if is(leasing.sending()) => self.is_leasing_out(reply, cx),
             Life::Releasing(release) if is(release.sending) => self.is_released(reply, cx),
             Life::PassingOn(_, sending) if is(*sending) => self.is_passed_on(reply, cx),
             _ => Fate::Stays,

@@ -4,6 +4,7 @@ use super::super::again::{Policy, Sending};
 use super::super::context::Context;
 use super::super::fate::Fate;
 use super::super::{Answer, Done, Failed, HoldId, Reply, ReplyId, Shown, What};
+use super::part::Part;
 use super::{Hold, Life};
 use crate::failure::{Kind, cause};
 use crate::lease;
@@ -95,7 +96,8 @@ impl Hold {
         let Some(next) = next.filter(|_| !cx.callers.is_empty()) else {
             return self.releases(ends, reply, cx);
         };
-        self.forgets_puts(cx);
+        self.forgets_orders(cx);
+        self.part = Part::all(self.held.permits);
         cx.shared.is_held_no_more(self.id);
         (self.ticket, self.writes) = (next, 0);
         cx.shared.is_done(reply, Ok(Done::PassedOn));
@@ -103,13 +105,14 @@ impl Hold {
         self.is_granted(cx).err().unwrap_or(Fate::Stays)
     }
 
-    /// What became of writes of data that are under way is not known any more.
-    pub(super) fn forgets_puts(&mut self, cx: &mut Context<'_>) {
+    /// What became of writes of data that are under way is not known any more. Permits that were to be free are.
+    pub(super) fn forgets_orders(&mut self, cx: &mut Context<'_>) {
         for put in self.puts.drain(..) {
             let kind = Kind::Unknown(cause("the hold ended before this was answered"));
             let verb = "write data";
             let failed = Err(Failed { verb, kind });
             cx.shared.is_done(put.reply, failed);
         }
+        self.part_is(&Ok(Done::Freed), cx);
     }
 }

@@ -222,7 +222,11 @@ impl Hold {
             Life::PassingOn(reply, None) => return self.passes_on(reply, cx),
             Life::Held => self.shows(cx),
             Life::GivingBack(reply) => self.is_kept_on(renewal.stamped.sent, reply, cx),
-            Life::Lost | Life::PassingOn(..) | Life::Kept(..) | Life::Releasing(_) => {}
+            Life::Lost
+            | Life::PassingOn(..)
+            | Life::Kept(..)
+            | Life::Releasing(_)
+            | Life::LeasingOut(_) => {}
         }
         Fate::Stays
     }
@@ -269,7 +273,7 @@ impl Hold {
                 self.loses(evicted(item, self.ticket), cx);
                 Fate::Stays
             }
-            Life::Lost | Life::Kept(..) | Life::Releasing(_) => Fate::Stays,
+            Life::Lost | Life::Kept(..) | Life::Releasing(_) | Life::LeasingOut(_) => Fate::Stays,
         }
     }
 }

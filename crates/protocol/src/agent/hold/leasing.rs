@@ -1,0 +1,119 @@
+//! A hold becomes a lease, which no client renews any more.
+
+use std::sync::Arc;
+
+use super::super::again::{Policy, Sending};
+use super::super::context::Context;
+use super::super::fate::Fate;
+use super::super::{Answer, Done, LeaseTerm, Reply, ReplyId, What};
+use super::{Hold, Life};
+use crate::item::{ItemHold, LockItem};
+use crate::write::LockWrite;
+
+/// A lease that a hold becomes.
+pub(super) struct Leasing {
+    term: LeaseTerm,
+    reply: Option<ReplyId>,
+    sending: Option<Sending>,
+    /// Until when the item is to stay.
+    keeps: Option<u64>,
+}
+
+impl Leasing {
+    pub(super) fn sending(&self) -> Option<Sending> {
+        self.sending
+    }
+}
+
+impl Hold {
+    /// It ends for its caller, and for those behind it. Permits on which the caller counts no more are freed first.
+    pub(super) fn is_leased_out(
+        &mut self,
+        term: LeaseTerm,
+        reply: Option<ReplyId>,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        if !matches!(self.life, Life::Held) {
+            return self.is_given_back(false, reply, cx);
+        }
+        self.parts(cx);
+        cx.asks_again();
+        cx.confirms_no_more();
+        (self.renewal, self.part.sending) = (None, None);
+        self.life = Life::LeasingOut(Box::new(Leasing {
+            term,
+            reply,
+            sending: None,
+            keeps: cx.clocks.expiry(cx.terms.retention),
+        }));
+        self.sends_leasing(cx);
+        Fate::Stays
+    }
+
+    pub(super) fn sends_leasing(&mut self, cx: &mut Context<'_>) {
+        let (policy, of) = (
+            Policy::of_renewals(self.lease_ends(), cx.terms),
+            self.of(cx),
+        );
+        let Life::LeasingOut(leasing) = &mut self.life else {
+            return;
+        };
+        let (permits, nonce) = (cx.lock.permits, self.attempt.nonce);
+        let write = match self.part.counts_on < self.held.permits {
+            true => LockWrite::downgrade(permits, nonce, self.held, self.part.counts_on),
+            false => {
+                let LeaseTerm { id, span, past } = &leasing.term;
+                let past = cx.clocks.past().unwrap_or(*past);
+                let until = (self.attempt.next_beat(), *span, past);
+                let place = (nonce, self.held.footing);
+                let write = LockWrite::lease_out(permits, place, until, Arc::clone(id));
+                write.keeping(leasing.keeps)
+            }
+        };
+        let request = cx.send(of, What::shown(write));
+        match &mut leasing.sending {
+            Some(sending) => sending.sent(request, cx.clocks.now),
+            None => leasing.sending = Some(Sending::new(policy, request, cx.clocks.now)),
+        }
+    }
+
+    /// Takes in the answer. Where the hold stands elsewhere by now, or the item stays longer, it is asked again.
+    pub(super) fn is_leasing_out(&mut self, reply: Reply, cx: &mut Context<'_>) -> Fate {
+        let item = reply.item().cloned();
+        let Life::LeasingOut(leasing) = &mut self.life else {
+            return Fate::Stays;
+        };
+        let to = leasing.reply;
+        if let (Err(failure), Some(sending)) = (reply.answer.clone(), leasing.sending.as_mut()) {
+            self.attempt.is_in_doubt |= failure.is_ambiguous();
+            return match cx.failed(sending, failure) {
+                None => Fate::Stays,
+                Some(failure) => self.ends_with(to, Err(failure), cx),
+            };
+        }
+        let is_applied = matches!(reply.answer, Ok(Answer::Applied(_)));
+        let own = |item: &Arc<LockItem>| {
+            let (at, entry) = item.hold_of(self.attempt.nonce, self.held.footing.ticket)?;
+            Some((ItemHold::of(item, at, entry), entry.clone()))
+        };
+        let (Some((still, entry)), Some(item)) = (item.as_ref().and_then(own), &item) else {
+            return self.ends_with(to, Ok(Done::NotOurs(item)), cx);
+        };
+        if entry.id.as_deref() == Some(&*leasing.term.id) {
+            return self.ends_with(to, Ok(Done::LeasedOut(Box::new(entry))), cx);
+        }
+        let stays_longer = leasing
+            .keeps
+            .take_if(|keeps| item.expires_at > *keeps)
+            .is_some();
+        let before = std::mem::replace(&mut self.held, still);
+        if is_applied {
+            cx.lets_in(item);
+        }
+        match stays_longer || !still.stands_as(&before) {
+            true => self.sends_leasing(cx),
+            false => return self.ends_with(to, Ok(Done::NotOurs(Some(Arc::clone(item)))), cx),
+        }
+        Fate::Stays
+    }
+}
