@@ -157,6 +157,10 @@ impl Driver {
             Message::Told(input) => (input, None),
             Message::Close(input, open) => (input, Some(open)),
             Message::Datagram(datagram, _permit) => (Input::Datagram(datagram), None),
+            Message::Turn(lock, to) => {
+                self.client.mean_turn(&lock).map(|turn| to.send(turn));
+                return None;
+            }
             Message::Deserted => {
                 self.is_deserted = true;
                 return None;

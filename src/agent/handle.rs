@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use fairlock_protocol::agent::{CallId, Claim, Client, Input, Lock, Refusal, Terms, Work};
 use fairlock_protocol::item::LockItem;
@@ -151,6 +152,13 @@ impl Driven {
     pub(crate) fn sees(&self, lock: &LockName, item: &LockItem) {
         let (lock, item) = (of(lock), Arc::new(item.clone()));
         self.puts(Message::Told(Input::Seen { lock, item }));
+    }
+
+    /// Asks how long a turn takes. Nothing comes back if that is not known.
+    pub(crate) fn mean_turn(&self, lock: &LockName) -> oneshot::Receiver<Duration> {
+        let (to, turn) = oneshot::channel();
+        self.puts(Message::Turn(of(lock), to));
+        turn
     }
 
     /// What its callers hold.

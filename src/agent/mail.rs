@@ -1,6 +1,7 @@
 //! What comes into the mailbox of a driver, and a grant on its way out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fairlock_protocol::agent::{CallId, Claim, Done, HoldId, Input, Lock, Order, Refusal};
 use fairlock_protocol::failure::Failure;
@@ -43,6 +44,8 @@ pub(super) enum Message {
     },
     /// What the value is told as it is.
     Told(Input),
+    /// Somebody asks how long a turn takes.
+    Turn(Lock, oneshot::Sender<Duration>),
     /// The client is shut down. Until it has heard of that, it has work to do.
     Close(Input, Open),
     /// Something came to the client's address. Others wait until it is taken in.

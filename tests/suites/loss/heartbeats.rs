@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fairlock::embedded::Faults;
 use fairlock::{LockGuard, RecordWait};
-use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, cut_off, in_lab};
+use fairlock_testkit::lab::{Host, Lab, SECOND, acquire, away, cut_off, in_lab};
 use fairlock_testkit::verbs::verb;
 use futures::future::join_all;
 use tokio::time::Instant;
@@ -95,6 +95,8 @@ fn a_process_that_begins_with_a_burst_spreads_its_renewals_too() {
         drop(burst(&lab.host(), 300).await);
         lab.settle().await;
         let host = lab.host();
+        // All ask before the first answer tells the time.
+        host.network.set_faults(away(SECOND / 50));
         let renewals = listens(&host);
         let began = Instant::now();
         let guards = burst(&host, 300).await;

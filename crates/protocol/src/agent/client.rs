@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::places::{Agent, Due, Scene};
 use super::shared::{Key, Shared};
@@ -184,6 +185,11 @@ impl Client {
         are_new.then(|| self.shared.errands.iter().map(|(key, it)| (*key, it)))
     }
 
+    /// How long a turn at a lock takes, as far as that is known.
+    pub fn mean_turn(&self, lock: &Lock) -> Option<Duration> {
+        self.agents.get(lock)?.as_ref()?.mean_turn()
+    }
+
     /// Whether nothing is under way, held or left to do.
     pub fn is_idle(&self) -> bool {
         let mut agents = self.agents.values().flatten();
@@ -265,7 +271,6 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::time::Duration;
 
     use super::*;
     use crate::agent::{CallId, Claim, Clocks, Random, Wait};

@@ -198,12 +198,12 @@ impl Memory {
         self.pace.clone().unwrap_or_else(new)
     }
 
-    /// A wait is over.
     /// How long a turn takes, as far as that is known.
     pub(super) fn turn(&self) -> Option<Duration> {
         self.pace.as_ref()?.mean()
     }
 
+    /// A wait is over.
     pub(super) fn learns(&mut self, pace: PollSchedule) {
         self.pace = Some(pace.at_rest());
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::callers::{Callers, Refused};
 use super::context::{Attempt, Context, Memory};
@@ -471,6 +472,11 @@ impl Agent {
     /// Whether nothing is under way, held or left to do.
     pub(super) fn is_idle(&self) -> bool {
         self.places.is_empty() && self.refusing.is_empty()
+    }
+
+    /// How long a turn takes, as far as that is known.
+    pub(super) fn mean_turn(&self) -> Option<Duration> {
+        self.memory.turn()
     }
 
     /// Whether nothing of it is to be remembered.

@@ -15,24 +15,31 @@ use crate::ticket::Ticket;
 pub(super) struct Ending {
     pub(super) why: Option<Refusal>,
     pub(super) until: Moment,
+    /// Its callers would still take the lock: their time was over, and no answer may come any more.
+    is_wanted: bool,
 }
 
 impl Door {
     /// No caller wants the lock any more. Requests under way run to their end, and what they get is given back.
     pub(in crate::agent) fn is_unwanted(&mut self, why: Refusal, cx: &mut Context<'_>) -> Fate {
-        self.ends_soon(Some(why), cx)
+        self.ends_soon(Some(why), false, cx)
     }
 
     /// The time of the call is over.
     pub(super) fn runs_out(&mut self, cx: &mut Context<'_>) -> Fate {
         let unserved = cx.callers.kept.unserved(self.claim.waits());
-        self.ends_soon(unserved, cx)
+        self.ends_soon(unserved, true, cx)
     }
 
-    fn ends_soon(&mut self, why: Option<Refusal>, cx: &mut Context<'_>) -> Fate {
+    fn ends_soon(&mut self, why: Option<Refusal>, is_wanted: bool, cx: &mut Context<'_>) -> Fate {
         let over = cx.now().min(self.until(cx));
         let until = cx.terms.answers_by(over, &self.claim, self.began);
-        self.ending.get_or_insert(Ending { why, until });
+        let ending = self.ending.get_or_insert(Ending {
+            why,
+            until,
+            is_wanted,
+        });
+        ending.is_wanted &= is_wanted;
         self.pauses_until = None;
         self.asks.retain(|ask| ask.sending.due().is_none());
         self.ends_if_answered(cx)
@@ -55,6 +62,12 @@ impl Door {
         let kept = &cx.callers.kept;
         let why = kept.why_late(self.claim.waits());
         why.unwrap_or_else(|| self.not_granted())
+    }
+
+    /// Whether some caller takes the lock if an answer brings it. One that was asked for in time may come when the time is over.
+    pub(super) fn is_wanted(&self, cx: &Context<'_>) -> bool {
+        let ending = self.ending.as_ref();
+        ending.is_none_or(|ending| ending.is_wanted && !cx.callers.is_empty())
     }
 
     /// Whether it only waits for answers.

@@ -127,6 +127,9 @@ impl Door {
             _ => None,
         };
         let is_applied = matches!(answer, Answer::Applied(_));
+        if item.as_deref().is_some_and(|item| self.holds_by(item)) && self.is_wanted(cx) {
+            self.ending = None;
+        }
         match ask.asked {
             Asked::Enter(entering) | Asked::EnterOver(entering) => {
                 self.asked(ask, entering, (item, heard), cx)
@@ -244,7 +247,8 @@ impl Door {
             (Some(item), Some((at, entry))) => {
                 let believed = entering.first.sent + lease::believed(cx.terms.lease);
                 let is_old = self.attempt.is_in_doubt && believed <= cx.now();
-                let wanted = self.ending.is_none() && !is_old;
+                let takes_late = at.is_some() && self.is_wanted(cx);
+                let wanted = (self.ending.is_none() || takes_late) && !is_old;
                 let (first, newest) = (entering.first, entering.newest);
                 let beats = Stamped::history(first, newest, (&entry, heard.reading), cx.terms);
                 if wanted && at.is_none() && self.claim.waits() {
