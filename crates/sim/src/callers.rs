@@ -180,6 +180,8 @@ impl World {
         };
         let it = &mut self.hosts[host];
         it.callers[caller].doing = Doing::Resting;
+        // Others may take their turns at its place.
+        it.callers[caller].nonces.clear();
         it.cancelled.push(call);
         let left = it.callers[caller].call;
         self.see(Seen::Left { call: left });

@@ -81,13 +81,14 @@ impl World {
 
     /// Draws a ticket, if there is an item.
     pub(crate) fn draws(&mut self, lock: usize) -> Option<Ticket> {
-        let item = self.table.item(lock)?;
+        let (item, expiry) = (self.table.item(lock)?, self.expiry());
+        let goes_soon = item.expires_at > 0 && item.expires_at + STAYS / 2 < expiry;
         let how = Drawing {
             stamps: self.stamps(),
             seen: item.drawn,
             join_timeout: JOIN,
             raises_join_timeout: item.join_timeout.is_none_or(|it| it < JOIN),
-            keeps: None,
+            keeps: goes_soon.then_some(expiry),
         };
         let ticket = item.last.next()?;
         let draw = LockWrite::draw(PERMITS, 1, end(1), how);

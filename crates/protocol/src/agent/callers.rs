@@ -89,6 +89,11 @@ impl Callers {
         self.take(|_| true, why)
     }
 
+    /// Until when each of them waits.
+    pub(super) fn untils(&self) -> Vec<Moment> {
+        self.waiting.iter().map(|caller| caller.until).collect()
+    }
+
     /// Until when the last of them waits.
     pub(super) fn until(&self) -> Moment {
         let untils = self.waiting.iter().map(|caller| caller.until);

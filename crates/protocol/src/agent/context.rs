@@ -45,6 +45,11 @@ impl Context<'_> {
         self.clocks.now
     }
 
+    /// A factor between 0.8 and 1.2, so that clients do not keep in step. With twice as much, queues stall for longer.
+    pub(super) fn jitter(&mut self) -> f64 {
+        0.8 + self.random.unit() * 0.4
+    }
+
     pub(super) fn send(&mut self, of: Of, what: What) -> RequestId {
         self.sends((of, what), 1)
     }

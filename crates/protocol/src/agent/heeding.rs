@@ -140,7 +140,7 @@ impl Waiter {
         self.path.asked.take_if(|_| is_confirmed)?;
         self.pace.path_is(true);
         self.pace.asked(cx.now());
-        let jitter = 0.75 + cx.random.unit() / 2.0;
+        let jitter = cx.jitter();
         self.polls_at(PollPosition::Told, jitter, cx);
         let shortest = cx.now() + self.pace.round_trip();
         Some(self.due(cx).max(shortest))

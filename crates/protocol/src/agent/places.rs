@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::callers::{Callers, Refused};
+use super::callers::Callers;
 use super::context::{Attempt, Context, Memory};
 use super::doing::Doing;
 use super::door::Door;
@@ -39,9 +39,9 @@ pub(super) struct Agent {
 /// When something is due, and how exactly.
 pub(super) type Due = (Moment, Precision);
 
-/// Calls that are to be refused once nothing of their place is left, because their process may end with the answer.
+/// A call that is to be refused once nothing of its place is left, because its process may end with the answer.
 struct Refusing {
-    calls: Refused,
+    call: (CallId, Refusal),
     place: Key,
     until: Moment,
 }
@@ -143,9 +143,7 @@ impl Agent {
 
     pub(super) fn is_cancelled(&mut self, call: CallId, scene: &mut Scene<'_>) {
         self.gathering.leaves(call);
-        for refusing in &mut self.refusing {
-            refusing.calls.retain(|(it, _)| *it != call);
-        }
+        self.refusing.retain(|refusing| refusing.call.0 != call);
         for key in self.keys(|_, place| place.callers.has(call)) {
             self.act(key, scene, |phase, cx| {
                 cx.callers.leaves(call);
@@ -362,12 +360,15 @@ impl Agent {
 
     fn refuses(&mut self, key: Key, place: &mut Place, why: Refusal, scene: &Scene<'_>) {
         let over = { scene.clocks.now }.min(place.callers.give_up(scene.terms));
-        let until = scene.terms.answers_by(over, &place.claim, place.began);
-        self.refusing.push(Refusing {
-            calls: place.callers.all(&why),
-            place: key,
-            until,
-        });
+        let untils = place.callers.untils();
+        for (call, until) in place.callers.all(&why).into_iter().zip(untils) {
+            let over = over.min(until);
+            self.refusing.push(Refusing {
+                call,
+                place: key,
+                until: scene.terms.answers_by(over, &place.claim, place.began),
+            });
+        }
     }
 
     fn leaves(
@@ -424,8 +425,8 @@ impl Agent {
         let (places, now) = (&self.places, scene.clocks.now);
         let waits =
             |it: &Refusing| it.until > now && places.values().any(|place| place.beside == it.place);
-        for Refusing { calls, .. } in self.refusing.extract_if(.., |it| !waits(it)) {
-            scene.shared.refuses_all(calls);
+        for Refusing { call, .. } in self.refusing.extract_if(.., |it| !waits(it)) {
+            scene.shared.refuses(call.0, call.1);
         }
         self.due = self.next_due(scene);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Asked, Door, Renewing, Step};
+use super::{Ask, Asked, Door, Renewing, Step};
 use crate::agent::context::{Context, Stamped};
 use crate::agent::fate::{Fate, Taken};
 use crate::agent::leaving::void_row;
@@ -61,7 +61,7 @@ impl Door {
 
     /// Waits until it polls, or is renewed.
     pub(super) fn waits(&mut self, position: QueuePosition, cx: &mut Context<'_>) -> Fate {
-        let jitter = 0.75 + cx.random.unit() / 2.0;
+        let jitter = cx.jitter();
         if let Some(waiter) = &mut self.queue {
             waiter.waits(position, jitter, cx);
             let due = waiter.due(cx);
@@ -132,10 +132,14 @@ impl Door {
 
     fn looks(&mut self, cx: &mut Context<'_>) -> Fate {
         let wants_rows = self.queue.as_ref().is_some_and(|it| it.wants_rows(cx));
-        match wants_rows {
-            true => self.asks(Asked::Query(None), cx),
+        if wants_rows {
+            return self.asks(Asked::Query(None), cx);
+        }
+        self.forgets_slow_polls(cx.now());
+        let is_polling = self.polls_under_way().next().is_some();
+        match is_polling {
             // One that was sent before, and is under way, is as good.
-            false if self.polls_under_way().next().is_some() => Fate::Stays,
+            true => Fate::Stays,
             false => self.asks(Asked::Poll, cx),
         }
     }
@@ -153,6 +157,15 @@ impl Door {
             lease,
             before,
             keeps: None,
+        }
+    }
+
+    /// A poll that has been under way for longer than polls take may have been sent while requests were slower.
+    fn forgets_slow_polls(&mut self, now: Moment) {
+        if let Some(waiter) = &self.queue {
+            let is_news = |ask: &Ask| waiter.pace.is_news(ask.sending.sent, now);
+            self.asks
+                .retain(|ask| !matches!(ask.asked, Asked::Poll) || is_news(ask));
         }
     }
 

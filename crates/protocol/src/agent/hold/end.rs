@@ -127,7 +127,10 @@ impl Hold {
                 cx.note(Note::KeptForMargin(self.ticket));
                 self.is_over(cx)
             }
-            Loss::ShutDown if !is_unused && !self.owed(cx.now()).is_zero() => {
+            // Its caller may have given it back in time, and this client heard of it late.
+            Loss::ShutDown | Loss::Expired | Loss::Unreachable(_)
+                if !is_unused && !self.owed(cx.now()).is_zero() =>
+            {
                 self.life = Life::GivingBack(reply);
                 self.renews(cx);
                 Fate::Stays
