@@ -6,7 +6,7 @@ use fairlock_protocol::agent::{Bounds, CallId, Claim, HoldId, Input, Order, Repl
 use fairlock_protocol::bytes::Bytes;
 
 use crate::agenda::{At, Event, MS, Process, SECOND};
-use crate::host::{Doing, lock};
+use crate::host::{Doing, PERMITS, lock};
 use crate::plan::nanos;
 use crate::seen::{Data, How, Seen};
 use crate::world::World;
@@ -235,8 +235,13 @@ impl World {
         if !believes || self.rng.bool() {
             self.writes(host, hold, believes);
         }
-        if self.plan.has_data && believes && self.rng.bool() {
+        let held = &self.hosts[host].holds[&hold];
+        let is_whole = held.keeps == PERMITS;
+        if self.plan.has_data && believes && is_whole && self.rng.bool() {
             self.puts(host, hold);
+        }
+        if self.plan.has_parts && believes && self.rng.u8(0..3) == 0 {
+            self.frees(host, hold);
         }
         if left <= 1 || !believes {
             return self.gives_back(host, caller, hold, false);
@@ -335,7 +340,7 @@ impl World {
             let how = How::GivenBack;
             self.see(Seen::Ended { hold, lock, how });
         }
-        let (order, reply) = (Order::Release { is_unused }, Some(reply));
+        let (order, reply) = (self.ending(host, hold, is_unused), Some(reply));
         self.mail(host, Input::Order { hold, order, reply });
     }
 }

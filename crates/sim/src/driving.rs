@@ -11,7 +11,7 @@ use fairlock_protocol::item::LockItem;
 
 use crate::agenda::{At, Event, MS, SECOND};
 use crate::callers::data_of;
-use crate::host::{Caller, Doing, Held};
+use crate::host::{Caller, Doing, Held, PERMITS};
 use crate::misbehaviour::Misbehaviour;
 use crate::plan::nanos;
 use crate::seen::{Data, Grant, How, Outcome, Seen, Why};
@@ -171,6 +171,8 @@ impl World {
                 is_over: false,
                 ended: At::MAX,
                 puts: 0,
+                keeps: PERMITS,
+                leases: None,
                 began: (!begins_later).then_some(self.at),
             },
         );
@@ -198,8 +200,9 @@ impl World {
             let asks = matches!(other.doing, Doing::Asking { .. }) && other.lock == own.lock;
             asks && other.is_plain && other.asked < own.asked && other.until > self.at
         });
-        // One whose place an operator broke goes to the end.
-        let before = before.filter(|_| own.is_plain && self.plan.rates.operates == 0);
+        // One whose place an operator broke goes to the end, and one behind a hold that has become a lease.
+        let may_lose = self.plan.rates.operates > 0 || self.plan.has_leases;
+        let before = before.filter(|_| own.is_plain && !may_lose);
         let was_calm = |other: &Caller| it.troubled_at == 0 || it.troubled_at < other.asked;
         if let Some(other) = before.filter(|other| was_calm(other)) {
             let message = format!("call {} is granted before {}", own.call, other.call);
@@ -336,6 +339,9 @@ impl World {
         if let Some((hold, data)) = self.hosts[host].putting.remove(&reply) {
             return self.put_is_done(host, hold, (data, done));
         }
+        if let Some(hold) = self.hosts[host].freeing.remove(&reply) {
+            return self.has_freed(host, hold, &done);
+        }
         let callers = &self.hosts[host].callers;
         let caller = callers
             .iter()
@@ -354,6 +360,11 @@ impl World {
         let it = &mut self.hosts[host];
         it.callers[caller].doing = Doing::Resting;
         if let Some(held) = it.holds.remove(&hold) {
+            match &done {
+                Ok(Done::LeasedOut(lease)) => self.is_leased(&held, lease),
+                Ok(Done::NotOurs(_)) => self.is_no_lease(&held),
+                _ => {}
+            }
             self.turn_ends(host, &held, outcome);
         }
         self.rests(host, caller);
@@ -371,9 +382,10 @@ impl World {
         };
         let (lock, is_over) = (held.lock, held.is_over);
         let is_broken = self.broken.contains(&(lock, held.place));
+        let is_whole = held.keeps == PERMITS;
         match done {
             Ok(Done::Put) => self.see(Seen::HasLeft { lock, data }),
-            Ok(Done::NotOurs(_)) if !is_over && !is_broken => {
+            Ok(Done::NotOurs(_)) if !is_over && !is_broken && is_whole => {
                 let message = format!("{data:?} is not put, though its hold is kept");
                 self.fail("holds are kept", Some(lock), message);
             }
@@ -454,7 +466,8 @@ fn outcome(done: &Result<Done, Failure>) -> Outcome {
         Ok(Done::KeptOn) => Outcome::KeptOn,
         Ok(Done::ReleasedEarlier) => Outcome::ReleasedEarlier,
         Ok(Done::NotOurs(_)) => Outcome::NotOurs,
-        Ok(Done::Lost(_) | Done::Put | Done::Freed | Done::LeasedOut(_)) => Outcome::Lost,
+        Ok(Done::LeasedOut(_)) => Outcome::Leased,
+        Ok(Done::Lost(_) | Done::Put | Done::Freed) => Outcome::Lost,
         Err(_) => Outcome::Failed,
     }
 }

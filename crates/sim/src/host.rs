@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fairlock_protocol::agent::record::Recorder;
 use fairlock_protocol::agent::{
@@ -76,6 +77,8 @@ pub(crate) struct Host {
     pub(crate) cancelled: Vec<u64>,
     /// The data that are being put, by the replies to come.
     pub(crate) putting: BTreeMap<ReplyId, (HoldId, Data)>,
+    /// The holds that give parts back, by the replies to come.
+    pub(crate) freeing: BTreeMap<ReplyId, HoldId>,
     /// It has said so to its client, and whether holds are kept.
     pub(crate) is_closing: bool,
     pub(crate) mood: Mood,
@@ -115,6 +118,7 @@ impl Host {
             holds: BTreeMap::new(),
             cancelled: Vec::new(),
             putting: BTreeMap::new(),
+            freeing: BTreeMap::new(),
             is_closing: false,
             mood: Mood::Fine,
             denied_from: 0,
@@ -141,6 +145,7 @@ impl Host {
         self.callers.fill(Caller::default());
         self.cancelled.clear();
         self.putting.clear();
+        self.freeing.clear();
         self.holds.clear();
         self.is_closing = false;
         self.armed = None;
@@ -292,6 +297,10 @@ pub(crate) struct Held {
     pub(crate) is_over: bool,
     pub(crate) ended: At,
     pub(crate) puts: u64,
+    /// How many permits its caller counts on.
+    pub(crate) keeps: u64,
+    /// For how long it is to last as a lease.
+    pub(crate) leases: Option<Duration>,
     /// When its bounds began.
     pub(crate) began: Option<At>,
 }

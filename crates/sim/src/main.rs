@@ -19,6 +19,7 @@ mod network;
 mod operator;
 mod oracles;
 mod parcel;
+mod parts;
 mod plan;
 mod queue_told;
 mod remains;

@@ -40,6 +40,8 @@ pub(crate) enum Misbehaviour {
     TellsTwiceHowItStands,
     StandsFurtherBack,
     OwesNoMargin,
+    FreesNothing,
+    LeasesForLess,
     JudgesByTheDateAlone,
     JudgesByTheWallClockAlone,
     JudgesNobody,
@@ -79,6 +81,20 @@ impl Misbehaviour {
                     ..
                 },
             ) => *is_unused = true,
+            (
+                FreesNothing,
+                Input::Order {
+                    order: Order::Free(permits),
+                    ..
+                },
+            ) => *permits = 0,
+            (
+                LeasesForLess,
+                Input::Order {
+                    order: Order::LeaseOut(term),
+                    ..
+                },
+            ) => term.span /= 2,
             (HearsNoAnswer, Input::Answer { request, .. }) if request.0 % 97 == 0 => return None,
             (_, Input::Answer { reply, .. }) => {
                 let reading = &mut reply.reading;

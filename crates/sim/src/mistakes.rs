@@ -116,6 +116,10 @@ const ROW: &str = "a row has one nonce for ever";
 const MORE: &str = "more slots than were meant break no promise: they cost bytes";
 const WATCH: &str = "by two clocks an entry is over long after its owner believes in it; it matters where callers watch";
 
+const NAMED: &str =
+    "a copy is refused by the beat, and by the name: each of the two clauses is enough";
+const ALONE: &str = "nobody shares the lock here: permits are set, and not counted";
+
 const DELETED: &str =
     "the rows are deleted all the same, and their tickets are voided again as a gap";
 const PASSES: &str = "a settle passes what is void, and what it opens again is a gap of long ago";
@@ -154,6 +158,10 @@ const ALLOWED: &[Allowed] = &[
     ("void a dead row", CLAUSE, "NonceIs", ROW),
     ("void a dead row", CLAUSE, "BeatIs", WATCH),
     ("evict", CLAUSE, "BeatIs", WATCH),
+    ("lease out", CLAUSE, "BeatBelow", NAMED),
+    ("lease out", CLAUSE, "Unnamed", NAMED),
+    ("lease out", EFFECT, "Stays", RENEWED),
+    ("downgrade", CLAUSE, "PermitsAre", ALONE),
 ];
 
 const CLAUSE: &str = "clause";

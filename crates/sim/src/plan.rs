@@ -44,6 +44,9 @@ pub(crate) struct Plan {
     pub(crate) has_limits: bool,
     pub(crate) has_data: bool,
     pub(crate) has_bounds: bool,
+    /// Holders give parts back, or make leases.
+    pub(crate) has_parts: bool,
+    pub(crate) has_leases: bool,
     pub(crate) waiters: usize,
     /// How many requests are sent at least, or at most, and how many turns there are at least.
     pub(crate) requests: u64,
@@ -130,6 +133,8 @@ impl Plan {
             turns: TURNS,
             has_long_queues: rng.u8(0..8) == 0,
             long_turns: rng.u32(3..12),
+            has_parts: rng.u8(0..4) == 0,
+            has_leases: rng.u8(0..6) == 0,
         }
     }
 

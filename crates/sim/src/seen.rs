@@ -37,6 +37,13 @@ pub(crate) enum Seen {
         lock: LockNo,
         outcome: Outcome,
     },
+    /// It has become a lease, which lasts until then at least.
+    Leased {
+        hold: u32,
+        lock: LockNo,
+        place: u64,
+        until: At,
+    },
     /// An operator broke this place.
     Broken { lock: LockNo, ticket: u64 },
     /// A holder on a healthy link has been told by now that its hold was broken.
@@ -131,6 +138,8 @@ pub(crate) enum Outcome {
     PassedOn,
     KeptOn,
     ReleasedEarlier,
+    /// It is a lease.
+    Leased,
     NotOurs,
     Lost,
     Failed,
@@ -158,6 +167,7 @@ impl Seen {
             | Seen::Extended { lock, .. }
             | Seen::Ended { lock, .. }
             | Seen::Released { lock, .. }
+            | Seen::Leased { lock, .. }
             | Seen::Broken { lock, .. }
             | Seen::ShouldKnow { lock, .. }
             | Seen::Stands { lock, .. }

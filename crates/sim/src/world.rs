@@ -439,19 +439,23 @@ impl World {
         }
     }
 
-    /// The entry in the first slot may have a new beat, and so a new end.
+    /// An entry that holds the lock, or is next, may have a new beat, and so a new end. One that gave permits back may stand among sharers.
     fn stands(&mut self, lock: usize, before: Option<&LockItem>) {
-        let item = self.table.item(lock);
-        let Some(entry) = item.and_then(|item| item.slots.first()) else {
+        let Some(item) = self.table.item(lock).cloned() else {
             return;
         };
         let beats = |entry: &Entry| (entry.ticket, entry.beat);
-        let was = before.and_then(|item| item.slots.first());
-        if was.map(beats) == Some(beats(entry)) {
-            return;
+        let first = |item: &'_ LockItem| -> Vec<_> {
+            let holders = item.sharers.iter().chain(item.slots.first());
+            holders.map(beats).collect()
+        };
+        let was = before.map(first).unwrap_or_default();
+        for entry in item.sharers.iter().chain(item.slots.first()) {
+            if !was.contains(&beats(entry)) {
+                let (ticket, ends) = (entry.ticket.get(), self.at + nanos(entry.lease));
+                self.see(Seen::Stands { lock, ticket, ends });
+            }
         }
-        let (ticket, ends) = (entry.ticket.get(), self.at + nanos(entry.lease));
-        self.see(Seen::Stands { lock, ticket, ends });
     }
 
     pub(crate) fn see(&mut self, seen: Seen) {

@@ -73,6 +73,17 @@ impl Oracle for Exclusion {
                     believer.until = *until;
                 }
             }
+            Seen::Leased {
+                hold,
+                lock,
+                place,
+                until,
+            } => self.believers[*lock].push(Believer {
+                hold: *hold,
+                ticket: *place,
+                place: *place,
+                until: *until,
+            }),
             Seen::Ended { hold, lock, .. } => self.believers[*lock].retain(|it| it.hold != *hold),
             Seen::Broken { lock, ticket } => self.broken[*lock].push(*ticket),
             Seen::Unseated {
