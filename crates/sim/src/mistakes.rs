@@ -120,6 +120,14 @@ const NAMED: &str =
     "a copy is refused by the beat, and by the name: each of the two clauses is enough";
 const ALONE: &str = "nobody shares the lock here: permits are set, and not counted";
 
+const CHECKS: &str =
+    "the turns of an entry matter to checks in transactions, which nobody makes here";
+const LATER: &str = "needs a draw that overtakes another by more than the grace of clocks, and a join as slow: not met within 20,000 seeds";
+const SHORTER: &str = "needs a join time-out that another caller makes shorter between a read and a draw, and a join as slow: not met within 20,000 seeds";
+const GHOST: &str = "needs a waiter that leaves between a read and a fill: its slot ends with its lease; not met within 20,000 seeds";
+const NEWER: &str =
+    "the next renewal writes newer stamps within a heartbeat, long before older ones end the row";
+
 const DELETED: &str =
     "the rows are deleted all the same, and their tickets are voided again as a gap";
 const PASSES: &str = "a settle passes what is void, and what it opens again is a gap of long ago";
@@ -158,6 +166,17 @@ const ALLOWED: &[Allowed] = &[
     ("void a dead row", CLAUSE, "NonceIs", ROW),
     ("void a dead row", CLAUSE, "BeatIs", WATCH),
     ("evict", CLAUSE, "BeatIs", WATCH),
+    ("date", CLAUSE, "LastIs", DATED),
+    ("draw", CLAUSE, "LaterDraw", LATER),
+    ("draw", CLAUSE, "JoinTimeoutAtLeast", SHORTER),
+    ("fill", CLAUSE, "DeparturesAre", GHOST),
+    ("leave", EFFECT, "CountDeparture", GHOST),
+    ("pass on", CLAUSE, "Is", CHECKS),
+    ("pass on", CLAUSE, "TurnsAbove", CHECKS),
+    ("row: leave", CLAUSE, "NonceIs", ROW),
+    ("row: renew", CLAUSE, "NonceIs", ROW),
+    ("row: renew", CLAUSE, "Waiting", VOID),
+    ("row: renew", CLAUSE, "BeatBelow", NEWER),
     ("lease out", CLAUSE, "BeatBelow", NAMED),
     ("lease out", CLAUSE, "Unnamed", NAMED),
     ("lease out", EFFECT, "Stays", RENEWED),
