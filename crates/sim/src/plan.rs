@@ -12,9 +12,9 @@ use crate::clocks::{Dates, OFF, anything};
 
 /// How many requests are sent at least before the faults stop, and how many turns there are.
 const REQUESTS: u64 = 700;
-const TURNS: u64 = 32;
+const TURNS: u64 = 31;
 /// After so many requests the faults stop, however few turns there were.
-const ENOUGH: u64 = 1_800;
+const ENOUGH: u64 = 1_600;
 /// How many requests a history has in which one is met by a fault.
 const SHORT: u64 = 40;
 /// A day, the shortest time for which idle items stay.

@@ -58,6 +58,8 @@ pub struct PollSchedule {
     round_trip: Duration,
     /// How long each of the last answers took.
     answers: VecDeque<Duration>,
+    /// How long the fastest of them took.
+    fastest: Duration,
     /// Since when the waiter has polled.
     began: Option<Moment>,
     /// For how long the queue was known when this wait began.
@@ -115,6 +117,7 @@ impl PollSchedule {
             sent: Moment::default(),
             round_trip: Duration::ZERO,
             answers: VecDeque::with_capacity(ANSWERS),
+            fastest: Duration::ZERO,
             began: None,
             known: Duration::ZERO,
             holder: None,
@@ -179,6 +182,7 @@ impl PollSchedule {
         self.sent = sent;
         let round_trip = arrived.since(sent);
         remember(&mut self.answers, ANSWERS, round_trip);
+        self.fastest = self.answers.iter().min().copied().unwrap_or_default();
         self.round_trip = match self.round_trip {
             Duration::ZERO => round_trip,
             known => (known * 7 + round_trip) / 8,
@@ -321,7 +325,7 @@ impl PollSchedule {
 
     /// How long a request takes now.
     fn fastest(&self) -> Duration {
-        self.answers.iter().min().copied().unwrap_or_default()
+        self.fastest
     }
 
     /// A handoff takes at least this long: from the release to an answer of the first poll after it.
