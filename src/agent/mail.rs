@@ -44,7 +44,7 @@ pub(super) enum Message {
     },
     /// What the value is told as it is.
     Told(Input),
-    /// Somebody asks how long a turn takes.
+    /// A caller asks how long a turn takes.
     Turn(Lock, oneshot::Sender<Duration>),
     /// The client is shut down. Until it has heard of that, it has work to do.
     Close(Input, Open),

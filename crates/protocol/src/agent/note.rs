@@ -80,7 +80,7 @@ pub enum Work {
     Release,
     /// Settled rows are deleted.
     Clean,
-    /// Those are let in who need not wait any more.
+    /// Waiters are let in that need not wait any more.
     Admit,
 }
 

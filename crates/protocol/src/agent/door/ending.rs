@@ -64,7 +64,7 @@ impl Door {
         why.unwrap_or_else(|| self.not_granted())
     }
 
-    /// Whether some caller takes the lock if an answer brings it. One that was asked for in time may come when the time is over.
+    /// Whether some caller takes the lock if an answer brings it. An answer that was asked for in time may come when the time is over.
     pub(super) fn is_wanted(&self, cx: &Context<'_>) -> bool {
         let ending = self.ending.as_ref();
         ending.is_none_or(|ending| ending.is_wanted && !cx.callers.is_empty())
