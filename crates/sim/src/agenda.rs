@@ -50,6 +50,8 @@ pub(crate) enum Event {
     Waits(usize),
     /// By now the holder knows that its hold was broken.
     BreakIsDue(u32),
+    /// By now the holder knows that it was asked to give way.
+    AskIsDue(u32),
     /// A lock becomes one of a newer format, or ends being one.
     Format(usize, bool),
 }

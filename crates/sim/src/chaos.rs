@@ -199,8 +199,8 @@ impl World {
         }
     }
 
-    /// By now a holder knows that its hold was broken, if nothing was wrong for it.
-    pub(crate) fn break_is_due(&mut self, uid: u32) {
+    /// By now a holder knows that its hold was broken, or that it was asked to give way, if nothing was wrong for it.
+    pub(crate) fn is_due_to_know(&mut self, uid: u32, is_broken: bool) {
         let found = self.hosts.iter().find_map(|host| {
             let held = host.holds.iter().find(|(_, held)| held.uid == uid);
             held.map(|(_, held): (&HoldId, _)| (host, held.lock))
@@ -212,7 +212,11 @@ impl World {
         let span = nanos(terms.heartbeat + terms.request_timeout) * 3;
         let was_well = host.troubled_at == 0 || host.troubled_at + span < self.at;
         if was_well && host.mood == Mood::Fine {
-            self.see(Seen::ShouldKnow { hold: uid, lock });
+            let hold = uid;
+            self.see(match is_broken {
+                true => Seen::ShouldKnow { hold, lock },
+                false => Seen::ShouldYield { hold, lock },
+            });
         }
     }
 }

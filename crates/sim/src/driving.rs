@@ -180,6 +180,7 @@ impl World {
         let until = grant.until;
         self.see(Seen::Answered { call, lock, late });
         self.see(Seen::Granted(grant));
+        self.is_asked(uid, lock, seen);
         let data = seen.item.data.as_deref().map(data_of);
         self.see(Seen::Found {
             lock,
@@ -297,12 +298,20 @@ impl World {
         let Some(held) = it.holds.get_mut(&hold).filter(|held| !held.is_over) else {
             return;
         };
-        if held.until == seen.until {
-            return;
+        let (hold, lock) = (held.uid, held.lock);
+        if held.until != seen.until {
+            held.until = seen.until;
+            let until = it.clock.when(seen.until);
+            self.see(Seen::Extended { hold, lock, until });
         }
-        held.until = seen.until;
-        let (hold, lock, until) = (held.uid, held.lock, it.clock.when(seen.until));
-        self.see(Seen::Extended { hold, lock, until });
+        self.is_asked(hold, lock, seen);
+    }
+
+    fn is_asked(&mut self, hold: u32, lock: usize, seen: &HoldView) {
+        let asked = seen.item.asked.as_ref();
+        if asked.is_some_and(|asked| asked.is_for(seen.ticket)) {
+            self.see(Seen::AskedToYield { hold, lock });
+        }
     }
 
     fn lost(&mut self, host: usize, hold: HoldId, why: &Loss) {

@@ -17,6 +17,7 @@ pub(crate) enum Misbehaviour {
     BelievesLonger,
     TellsNoLoss,
     TellsNoBreak,
+    HidesRequests,
     TellsAnotherReason,
     TellsNoRefusal,
     RefusesTwice,
@@ -145,6 +146,11 @@ impl Misbehaviour {
             (HidesData, Output::Granted { seen, .. }) => {
                 let mut item = (*seen.item).clone();
                 item.data = None;
+                seen.item = item.into();
+            }
+            (HidesRequests, Output::Granted { seen, .. } | Output::View { seen, .. }) => {
+                let mut item = (*seen.item).clone();
+                item.asked = None;
                 seen.item = item.into();
             }
             (GivesATokenTwice, Output::Granted { seen, .. }) => tokens.gives(seen),

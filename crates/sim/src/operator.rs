@@ -1,15 +1,16 @@
-//! An operator in the middle: it breaks holds, changes the number of permits, removes what is idle, and shows a client what it saw.
+//! An operator in the middle: it breaks holds, asks for them, changes the number of permits, removes what is idle, and shows a client what it saw.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use fairlock_protocol::agent::Input;
+use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::{ItemHold, ItemPosition, LockItem, Notice};
 use fairlock_protocol::moment::{HostTime, ServerTime};
 use fairlock_protocol::stamps::{self, Reading, Wall};
 use fairlock_protocol::write::LockWrite;
 
-use crate::agenda::{Event, MS};
+use crate::agenda::{At, Event, MS};
 use crate::clocks::shifted;
 use crate::host::{PERMITS, lock};
 use crate::plan::nanos;
@@ -20,9 +21,10 @@ impl World {
     pub(crate) fn operates(&mut self) {
         let lock = self.rng.usize(0..self.plan.locks);
         if let Some(item) = self.table.item(lock).cloned() {
-            match self.rng.u8(0..4) {
+            match self.rng.u8(0..5) {
                 0 | 1 => self.breaks(lock, &item),
                 2 => self.resizes(lock, &item),
+                3 => self.asks_to_yield(lock, &item),
                 _ => self.shows(lock, item),
             }
             self.removes_idle(lock);
@@ -38,30 +40,41 @@ impl World {
         let Some(ItemPosition::Has(at, entry)) = item.position_of(holder.nonce) else {
             return;
         };
-        let notice = Arc::new(Notice {
-            from: entry.first(),
-            to: entry.ticket,
-            by: "operator".to_owned(),
-            reason: "it is time".to_owned(),
-        });
         let held = ItemHold::of(item, at, entry);
-        let write = LockWrite::evict(PERMITS, entry, held, None).breaking(notice);
+        let write = LockWrite::evict(PERMITS, entry, held, None).breaking(notice_to(entry));
         let ticket = entry.ticket.get();
         self.see(Seen::Broken { lock, ticket });
         self.applies(lock, &write);
+        if let Some((uid, due)) = self.knows_by(lock, ticket) {
+            self.agenda.note(due, Event::BreakIsDue(uid));
+        }
+    }
+
+    /// Asks the holder to give way. What another asked for in between stays.
+    fn asks_to_yield(&mut self, lock: usize, item: &LockItem) {
+        let Some(holder) = item.holder() else {
+            return;
+        };
+        let write = LockWrite::ask(PERMITS, notice_to(holder), item.asks);
+        if self.applies(lock, &write)
+            && let Some((uid, due)) = self.knows_by(lock, holder.ticket.get())
+        {
+            self.agenda.note(due, Event::AskIsDue(uid));
+        }
+    }
+
+    /// The hold at a place, and by when its holder knows what the item says of it.
+    fn knows_by(&self, lock: usize, ticket: u64) -> Option<(u32, At)> {
         let hosts = self.hosts.iter();
         let found = hosts.enumerate().find_map(|(host, it)| {
             let mut holds = it.holds.values();
             let held = holds.find(|held| held.lock == lock && held.place == ticket)?;
             Some((host, held.uid))
         });
-        let Some((host, uid)) = found else {
-            return;
-        };
+        let (host, uid) = found?;
         let terms = &self.hosts[host].terms;
         let knows = nanos(terms.heartbeat + terms.request_timeout);
-        let due = self.at + knows + knows / 50 + 20 * MS;
-        self.agenda.note(due, Event::BreakIsDue(uid));
+        Some((uid, self.at + knows + knows / 50 + 20 * MS))
     }
 
     fn resizes(&mut self, lock: usize, item: &LockItem) {
@@ -105,4 +118,14 @@ impl World {
         }
         is_applied
     }
+}
+
+/// A notice to all turns of a place.
+fn notice_to(entry: &Entry) -> Arc<Notice> {
+    Arc::new(Notice {
+        from: entry.first(),
+        to: entry.ticket,
+        by: "operator".to_owned(),
+        reason: "it is time".to_owned(),
+    })
 }

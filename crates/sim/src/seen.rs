@@ -48,6 +48,10 @@ pub(crate) enum Seen {
     Broken { lock: LockNo, ticket: u64 },
     /// A holder on a healthy link has been told by now that its hold was broken.
     ShouldKnow { hold: u32, lock: LockNo },
+    /// The same of a request to give way, unless the hold has ended.
+    ShouldYield { hold: u32, lock: LockNo },
+    /// A holder has been told of one.
+    AskedToYield { hold: u32, lock: LockNo },
     /// The item shows a new beat of this ticket's entry, whose lease ends then for those who watch it.
     Stands { lock: LockNo, ticket: u64, ends: At },
     /// The entry of a ticket is not on the item any more. Its own release did it, or not.
@@ -170,6 +174,8 @@ impl Seen {
             | Seen::Leased { lock, .. }
             | Seen::Broken { lock, .. }
             | Seen::ShouldKnow { lock, .. }
+            | Seen::ShouldYield { lock, .. }
+            | Seen::AskedToYield { lock, .. }
             | Seen::Stands { lock, .. }
             | Seen::Unseated { lock, .. }
             | Seen::Wrote { lock, .. }

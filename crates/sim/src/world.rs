@@ -268,7 +268,8 @@ impl World {
             Event::Operates => self.operates(),
             Event::Plants => self.plants(),
             Event::Waits(waiter) => self.waits(waiter),
-            Event::BreakIsDue(hold) => self.break_is_due(hold),
+            Event::BreakIsDue(hold) => self.is_due_to_know(hold, true),
+            Event::AskIsDue(hold) => self.is_due_to_know(hold, false),
             Event::Format(lock, is_newer) => self.changes_format(lock, is_newer),
         }
     }

@@ -181,10 +181,43 @@ fn a_holder_that_does_not_hear_of_a_break_is_noticed() {
     let should_know = Seen::ShouldKnow { hold: 1, lock: 0 };
     let held = (1, grant(1, 1, 90 * SECOND));
     let breaks = [held, (2, broken(1)), (20, should_know.clone())];
-    assert_eq!(fails(breaks.clone()), Some("told of a break"));
+    assert_eq!(fails(breaks.clone()), Some("told in time"));
     let [held, broken, due] = breaks;
     let told = (3, ended(1, How::Lost(Why::Broken)));
     assert_eq!(fails([held, broken, told, due]), None);
+}
+
+#[test]
+fn a_holder_that_does_not_hear_of_a_request_is_noticed() {
+    let (hold, lock) = (1, 0);
+    let due = || (20, Seen::ShouldYield { hold, lock });
+    let held = || (1, grant(1, 1, 90 * SECOND));
+    assert_eq!(fails([held(), due()]), Some("told in time"));
+    let told = (3, Seen::AskedToYield { hold, lock });
+    assert_eq!(fails([held(), told, due()]), None);
+    assert_eq!(fails([held(), (3, ended(1, How::GivenBack)), due()]), None);
+}
+
+#[test]
+fn a_grant_before_a_lease_is_over_is_noticed() {
+    let turn = |then: At| {
+        let leased = Seen::Leased {
+            hold: 1,
+            lock: 0,
+            place: 1,
+            until: 60 * SECOND,
+        };
+        let held = (1, grant(1, 1, 30 * SECOND));
+        let released = (2, ended(1, How::GivenBack));
+        [
+            held,
+            released,
+            (3, leased),
+            (then, grant(2, 2, 90 * SECOND)),
+        ]
+    };
+    assert_eq!(fails(turn(59)), Some("exclusion"));
+    assert_eq!(fails(turn(61)), None);
 }
 
 #[test]
