@@ -432,12 +432,14 @@ impl FairLock {
         };
         let until = self.until(wait, begins);
         let times = (started, until);
-        let is_alone = Some(permits) == self.name.permits() && self.sought.is_none();
-        let driven = self.inner.driven().filter(|_| is_alone);
+        let driven = self.inner.driven().filter(|_| self.sought.is_none());
         // Each round but the last ended with a hold that was lost before its caller took the guard.
         loop {
             let guard = match driven {
-                Some(driven) => Box::pin(self.asks(driven, wait, times, &origin)).await?,
+                Some(driven) => {
+                    let claim = (permits, wait);
+                    Box::pin(self.asks(driven, claim, times, &origin)).await?
+                }
                 None => {
                     let call = Call::start(self, permits, wait, times, &origin);
                     let ended = call.end().await;

@@ -66,7 +66,7 @@ pub(crate) fn refused(why: Refusal, name: &LockName, waited: Duration, config: &
                 owner: config.owner.clone(),
                 ticket: held.ticket,
                 is_this_process: true,
-                is_shared: false,
+                is_shared: Some(held.held.permits) != name.permits(),
                 lease_id: None,
                 kept_until: None,
             })),

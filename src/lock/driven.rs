@@ -1,4 +1,4 @@
-//! A call for a lock alone, of a client that is a value.
+//! A call of a client that is a value.
 
 use fairlock_protocol::agent::{Bounds, Claim, Wait};
 use fairlock_protocol::moment::Moment;
@@ -15,7 +15,7 @@ impl FairLock {
     pub(super) async fn asks(
         &self,
         driven: &Driven,
-        wait: RecordWait,
+        (permits, wait): (u64, RecordWait),
         (started, until): (Moment, Option<Moment>),
         origin: &Origin,
     ) -> Result<LockGuard, Error> {
@@ -26,7 +26,7 @@ impl FairLock {
         });
         let asked = driven.asks(Asks {
             lock: &self.name,
-            claim: self.claim(wait, until),
+            claim: self.claim(permits, wait, until),
             observer: self.observer.clone(),
             origin,
             end: end.map(|end| end + STANDSTILL),
@@ -43,8 +43,10 @@ impl FairLock {
         }
     }
 
-    fn claim(&self, wait: RecordWait, until: Option<Moment>) -> Claim {
+    fn claim(&self, permits: u64, wait: RecordWait, until: Option<Moment>) -> Claim {
+        let is_alone = Some(permits) == self.name.permits();
         Claim {
+            permits: (!is_alone).then_some(permits),
             wait: match (wait, until) {
                 (RecordWait::NoWait, _) => Wait::No,
                 (_, Some(until)) => Wait::Until(until),

@@ -80,15 +80,19 @@ impl World {
         let meets = self.meets(host, number).filter(|_| is_refused);
         let meets_dead = self.meets_dead(number, self.at).filter(|_| is_refused);
         let limit = self.limit();
+        let share = self.share();
+        let plain = plain.filter(|_| share.is_none());
         let denies_self_wait = self.rng.u8(0..12) == 0;
         let is_observed = !is_refused && self.rng.u8(0..3) == 0;
-        let is_plain = !is_refused && bounds == Bounds::default() && limit.is_none();
+        let is_bound = bounds != Bounds::default() || limit.is_some() || share.is_some();
+        let is_plain = !is_refused && !is_bound;
         let it = &mut self.hosts[host];
         let asker = &mut it.callers[caller];
         asker.doing = Doing::Asking { call };
         (asker.lock, asker.call, asker.asked) = (number, self.calls, self.at);
         (asker.min, asker.max) = (bounds.min.map(nanos), bounds.max.map(nanos));
         (asker.begins_later, asker.requests) = (bounds.begin_later, 0);
+        asker.share = share;
         (asker.waits, asker.is_plain, asker.limit) = (!is_refused, is_plain, limit);
         (asker.is_observed, asker.denies_self_wait) = (is_observed, denies_self_wait);
         (asker.place, asker.is_kept) = (None, false);
@@ -113,6 +117,7 @@ impl World {
             late,
         });
         let claim = Claim {
+            permits: share,
             bounds,
             wait,
             max_waiters: limit,
@@ -147,6 +152,12 @@ impl World {
     fn limit(&mut self) -> Option<u64> {
         let has_limit = self.plan.has_limits && !self.is_calm && self.rng.bool();
         has_limit.then(|| self.rng.u64(0..6))
+    }
+
+    /// How many permits a caller wants, if it does not want all.
+    fn share(&mut self) -> Option<u64> {
+        let shares = self.plan.has_shares && !self.is_calm && self.rng.u8(0..3) > 0;
+        shares.then(|| self.rng.u64(1..PERMITS / 2))
     }
 
     fn chooses(&mut self, host: usize) -> usize {
@@ -232,11 +243,12 @@ impl World {
         if is_gone {
             return self.fail("calls", None, "a hold that is used has gone".to_owned());
         }
-        if !believes || self.rng.bool() {
-            self.writes(host, hold, believes);
-        }
         let held = &self.hosts[host].holds[&hold];
         let is_whole = held.keeps == PERMITS;
+        // Tokens fence those who hold a lock one after the other.
+        if is_whole && (!believes || self.rng.bool()) {
+            self.writes(host, hold, believes);
+        }
         if self.plan.has_data && believes && is_whole && self.rng.bool() {
             self.puts(host, hold);
         }

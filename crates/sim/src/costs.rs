@@ -40,7 +40,7 @@ impl World {
             date.is_some_and(|date| date <= soon && date + it.lease > now)
         };
         let holder = item.holder().filter(is_dated)?;
-        let is_alone = item.successors().is_empty() && item.watermark == item.last;
+        let is_alone = item.entries().count() == 1 && item.watermark == item.last;
         let knows = self.hosts[host].told.is_known() && self.plan.is_right();
         (is_alone && knows && self.table.rows(lock).is_empty()).then_some(holder.ticket.get())
     }
@@ -52,7 +52,7 @@ impl World {
         // What was given back ends early by what clocks differ.
         let holder = item.holder().filter(|it| !it.given_back);
         let holder = holder.map(|holder| holder.ticket.get());
-        let is_alone = item.successors().is_empty() && item.watermark == item.last;
+        let is_alone = item.entries().count() == 1 && item.watermark == item.last;
         if it.meets.is_some() && it.meets == holder && is_alone {
             self.see(Seen::Cost {
                 lock,

@@ -150,6 +150,7 @@ impl World {
             ticket,
             place,
             until: it.clock.when(seen.until),
+            permits: seen.held.permits,
             min: asker.min,
             max: asker.max,
             begins_later: asker.begins_later,
@@ -171,7 +172,7 @@ impl World {
                 is_over: false,
                 ended: At::MAX,
                 puts: 0,
-                keeps: PERMITS,
+                keeps: seen.held.permits,
                 leases: None,
                 began: (!begins_later).then_some(self.at),
             },
@@ -181,13 +182,16 @@ impl World {
         self.see(Seen::Answered { call, lock, late });
         self.see(Seen::Granted(grant));
         self.is_asked(uid, lock, seen);
-        let data = seen.item.data.as_deref().map(data_of);
-        self.see(Seen::Found {
-            lock,
-            ticket,
-            place,
-            data,
-        });
+        // Beside others it may have seen the item long ago.
+        if seen.held.permits == PERMITS {
+            let data = seen.item.data.as_deref().map(data_of);
+            self.see(Seen::Found {
+                lock,
+                ticket,
+                place,
+                data,
+            });
+        }
         let process = self.hosts[host].process(host);
         self.agenda.note(until, Event::Notices(process, hold));
         self.takes_soon(host, caller);
@@ -233,7 +237,7 @@ impl World {
         let asker = &mut it.callers[caller];
         asker.doing = Doing::Resting;
         let (call, lock, asked, late) = (asker.call, asker.lock, asker.asked, it.late);
-        let waits = asker.waits;
+        let (waits, is_alone) = (asker.waits, asker.share.is_none());
         let was_calm = it.troubled_at < asked;
         let is_closing = it.is_closing;
         let is_late = self.at + MS >= asker.until;
@@ -243,7 +247,7 @@ impl World {
         match &why {
             Refusal::NotGranted {
                 item: Some(item), ..
-            } if was_calm => {
+            } if was_calm && is_alone => {
                 self.was_kept_out(host, caller, item);
                 self.counts_refusal(host, caller, item);
             }
@@ -371,7 +375,7 @@ impl World {
         if let Some(held) = it.holds.remove(&hold) {
             match &done {
                 Ok(Done::LeasedOut(lease)) => self.is_leased(&held, lease),
-                Ok(Done::NotOurs(_)) => self.is_no_lease(&held),
+                Ok(Done::NotOurs(Some(item))) => self.is_no_lease(&held, item),
                 _ => {}
             }
             self.turn_ends(host, &held, outcome);

@@ -246,6 +246,8 @@ pub(crate) struct Caller {
     /// The bounds that it asked for.
     pub(crate) min: Option<At>,
     pub(crate) max: Option<At>,
+    /// How many permits it wants, if it does not want all.
+    pub(crate) share: Option<u64>,
     pub(crate) begins_later: bool,
     /// How many requests were sent for this turn.
     pub(crate) requests: u32,

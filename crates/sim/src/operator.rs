@@ -23,7 +23,7 @@ impl World {
         if let Some(item) = self.table.item(lock).cloned() {
             match self.rng.u8(0..5) {
                 0 | 1 => self.breaks(lock, &item),
-                2 => self.resizes(lock, &item),
+                2 if !self.plan.has_shares => self.resizes(lock, &item),
                 3 => self.asks_to_yield(lock, &item),
                 _ => self.shows(lock, item),
             }

@@ -3,6 +3,7 @@
 use fairlock_protocol::agent::{Done, HoldId, Input, LeaseTerm, Order, ReplyId};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
+use fairlock_protocol::item::LockItem;
 use fairlock_protocol::stamps::Stamps;
 
 use crate::agenda::{MS, SECOND};
@@ -22,8 +23,14 @@ impl World {
         };
         let freed = self.rng.u64(1..held.keeps);
         held.keeps -= freed;
+        let (uid, lock, keeps) = (held.uid, held.lock, held.keeps);
         it.callers[held.caller].plain = None;
         it.freeing.insert(reply, hold);
+        self.see(Seen::Parted {
+            hold: uid,
+            lock,
+            keeps,
+        });
         let (order, reply) = (Order::Free(freed), Some(reply));
         self.mail(host, Input::Order { hold, order, reply });
     }
@@ -78,11 +85,10 @@ impl World {
         })
     }
 
-    /// A hold that does not become a lease does not stand there.
-    pub(crate) fn is_no_lease(&mut self, held: &Held) {
+    /// A hold that does not become a lease does not stand there, by the item that says so.
+    pub(crate) fn is_no_lease(&mut self, held: &Held, item: &LockItem) {
         let stands = |entry: &Entry| entry.ticket.get() == held.place && !entry.given_back;
-        let item = self.table.item(held.lock);
-        if held.leases.is_some() && item.is_some_and(|item| item.entries().any(stands)) {
+        if held.leases.is_some() && item.entries().any(stands) {
             let message = format!("{} is no lease, and stands there", held.ticket);
             self.fail("leases last", Some(held.lock), message);
         }
@@ -113,6 +119,7 @@ impl World {
                 hold,
                 lock,
                 place,
+                permits: lease.permits,
                 until,
             });
         }

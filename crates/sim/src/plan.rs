@@ -47,6 +47,8 @@ pub(crate) struct Plan {
     /// Holders give parts back, or make leases.
     pub(crate) has_parts: bool,
     pub(crate) has_leases: bool,
+    /// Some callers want a part of the permits.
+    pub(crate) has_shares: bool,
     pub(crate) waiters: usize,
     /// How many requests are sent at least, or at most, and how many turns there are at least.
     pub(crate) requests: u64,
@@ -135,6 +137,7 @@ impl Plan {
             long_turns: rng.u32(3..12),
             has_parts: rng.u8(0..4) == 0,
             has_leases: rng.u8(0..6) == 0,
+            has_shares: rng.u8(0..4) == 0,
         }
     }
 

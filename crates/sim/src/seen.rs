@@ -37,11 +37,14 @@ pub(crate) enum Seen {
         lock: LockNo,
         outcome: Outcome,
     },
+    /// Its holder counts on so many permits only.
+    Parted { hold: u32, lock: LockNo, keeps: u64 },
     /// It has become a lease, which lasts until then at least.
     Leased {
         hold: u32,
         lock: LockNo,
         place: u64,
+        permits: u64,
         until: At,
     },
     /// An operator broke this place.
@@ -102,6 +105,7 @@ pub(crate) struct Grant {
     /// The newest ticket of its place, which names its entry.
     pub(crate) place: u64,
     pub(crate) until: At,
+    pub(crate) permits: u64,
     pub(crate) min: Option<At>,
     pub(crate) max: Option<At>,
     pub(crate) begins_later: bool,
@@ -171,6 +175,7 @@ impl Seen {
             | Seen::Extended { lock, .. }
             | Seen::Ended { lock, .. }
             | Seen::Released { lock, .. }
+            | Seen::Parted { lock, .. }
             | Seen::Leased { lock, .. }
             | Seen::Broken { lock, .. }
             | Seen::ShouldKnow { lock, .. }

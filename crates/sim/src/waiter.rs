@@ -222,6 +222,7 @@ impl World {
                 ticket: entry.ticket.get(),
                 place: entry.ticket.get(),
                 until,
+                permits: PERMITS,
                 min: None,
                 max: None,
                 begins_later: false,

@@ -188,9 +188,14 @@ impl Memory {
             .map(|(item, _)| item)
     }
 
-    /// Takes in the item after a release of a hold that lasted so long.
-    pub(super) fn released(&mut self, item: &Arc<LockItem>, (held, now): (Duration, Moment)) {
-        if let (Some(pace), Some(next)) = (&mut self.pace, item.first_holder()) {
+    /// Takes in the item after a release of a hold that lasted so long. Beside other holders, the next one may have held the lock before.
+    pub(super) fn released(
+        &mut self,
+        (item, was_alone): (&Arc<LockItem>, bool),
+        (held, now): (Duration, Moment),
+    ) {
+        let next = item.first_holder().filter(|_| was_alone);
+        if let (Some(pace), Some(next)) = (&mut self.pace, next) {
             pace.handed_off(next.first(), held, now);
         }
         self.hint = (!item.is_idle()).then(|| (Arc::clone(item), now));
@@ -300,7 +305,7 @@ impl Attempt {
             owner: cx.terms.owner.to_string(),
             ticket,
             tickets: self.tickets,
-            permits: cx.lock.permits,
+            permits: claim.takes(cx.lock),
             attributes: claim.attributes.clone(),
             id: None,
             beat: 0,

@@ -86,7 +86,7 @@ impl Scene<'_> {
 impl Agent {
     pub(super) fn is_called(&mut self, call: CallId, claim: Claim, scene: &mut Scene<'_>) {
         if claim.denies_self_wait
-            && let Some(own) = self.own_hold(scene)
+            && let Some(own) = self.own_hold(&claim, scene)
         {
             return scene.shared.refuses(call, Refusal::Own(Box::new(own)));
         }
@@ -100,14 +100,21 @@ impl Agent {
         }
     }
 
-    /// The oldest hold of this client, if its owner may believe in it.
-    fn own_hold(&mut self, scene: &mut Scene<'_>) -> Option<HoldView> {
+    /// The oldest hold of this client, if its holds leave too few permits for a claim. Of holds that have seen different numbers, the largest
+    /// counts: no call is refused that could be granted.
+    fn own_hold(&mut self, claim: &Claim, scene: &mut Scene<'_>) -> Option<HoldView> {
         let memory = &mut self.memory;
         let held = self.places.iter_mut().filter_map(|(key, place)| {
             let theirs = (&mut place.callers, &mut place.post);
             let cx = scene.context(*key, memory, theirs, &NONE);
             place.phase.hold()?.seen_as_held(&cx)
         });
+        let held: Vec<_> = held.collect();
+        let taken = held.iter().map(|held| held.held.permits);
+        let taken = taken.fold(claim.takes(scene.lock), u64::saturating_add);
+        let there_are = held.iter().map(|held| held.item.there_are()).max();
+        let leave = claim.shares(scene.lock) && Some(taken) <= there_are;
+        let held = held.into_iter().filter(|_| !leave);
         held.min_by_key(|held| held.ticket)
     }
 
@@ -120,7 +127,7 @@ impl Agent {
             callers.kept.waits_since(began);
         }
         let hint = self.memory.take_hint(began);
-        let door = Door::new(Arc::clone(&claim), began);
+        let door = Door::new(Arc::clone(&claim), scene.lock, began);
         let place = Box::new(Place {
             callers,
             post: None,
@@ -321,7 +328,8 @@ impl Agent {
                 if place.callers.is_empty() {
                     self.becomes(key, place, Fate::Over, scene);
                 } else {
-                    let door = Door::new(Arc::clone(&place.claim), scene.clocks.now);
+                    let claim = Arc::clone(&place.claim);
+                    let door = Door::new(claim, scene.lock, scene.clocks.now);
                     place.phase = Phase::Asking(Box::new(door));
                     self.places.insert(key, place);
                     self.sets_out(key, None, scene);

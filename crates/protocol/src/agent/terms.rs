@@ -118,6 +118,8 @@ const MAX_POLL: Duration = Duration::from_secs(1);
 pub struct Claim {
     /// Whether it waits.
     pub wait: Wait,
+    /// How many permits it takes. `None` if it wants the lock alone.
+    pub permits: Option<u64>,
     /// The most turns that may come before its own.
     pub max_waiters: Option<u64>,
     /// How long its hold lasts.
@@ -146,6 +148,16 @@ pub enum Wait {
 impl Claim {
     pub(super) fn waits(&self) -> bool {
         self.wait != Wait::No
+    }
+
+    /// How many permits it takes.
+    pub(super) fn takes(&self, lock: &Lock) -> u64 {
+        self.permits.unwrap_or(lock.permits)
+    }
+
+    /// Whether others may hold the lock beside it.
+    pub(super) fn shares(&self, lock: &Lock) -> bool {
+        self.takes(lock) != lock.permits
     }
 }
 

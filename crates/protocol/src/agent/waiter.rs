@@ -45,6 +45,8 @@ impl Heard {
 pub(super) struct Waiter {
     pub(super) attempt: Attempt,
     pub(super) ticket: Ticket,
+    /// How many permits it waits for.
+    permits: u64,
     pub(super) beats: RenewalHistory,
     pub(super) snapshot: Snapshot<Cursor>,
     /// What the answer to the snapshot told of the time.
@@ -77,12 +79,13 @@ impl Waiter {
         attempt: Attempt,
         (ticket, beats): (Ticket, RenewalHistory),
         (item, heard): (Arc<LockItem>, Heard),
-        (pace, lease): (PollSchedule, Duration),
+        (pace, lease, permits): (PollSchedule, Duration, u64),
     ) -> Self {
         let mut waiter = Waiter {
             judge: Judge::of(attempt.nonce, ticket),
             attempt,
             ticket,
+            permits,
             beats,
             snapshot: Snapshot::of(Arc::clone(&item)),
             reading: heard.reading,
@@ -274,12 +277,19 @@ impl Waiter {
         self.behind_the_slots() + kept as u64 / 2
     }
 
-    /// How many turns come before it stands in one of the slots that the queue fills.
+    /// How many turns come before it stands in one of the slots that the queue fills. Callers that share the lock have their turns together, so
+    /// none of them is far back, and those before another waiter count as one.
     fn far_back(&self, cx: &Context<'_>) -> u64 {
+        let item = self.item();
+        let shares = |permits: u64| permits < item.permits;
         match self.position() {
             Some(ItemPosition::Has(..)) => 0,
+            _ if shares(self.permits) => 0,
             Some(ItemPosition::Successor(index, _)) => {
-                (1 + index).saturating_sub(cx.terms.filled_slots) as u64
+                let together = item.successors()[..index].windows(2);
+                let together = together.filter(|two| two.iter().all(|it| shares(it.permits)));
+                let turns = 1 + index - together.count();
+                turns.saturating_sub(cx.terms.filled_slots) as u64
             }
             None => self.behind_the_slots(),
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Oracle;
 use crate::agenda::{At, MS};
+use crate::host::PERMITS;
 use crate::plan::Plan;
 use crate::seen::{Grant, How, Outcome, Seen, Why};
 
@@ -104,8 +105,10 @@ impl Kept {
         }
     }
 
-    fn keep(&mut self, lock: usize, ticket: u64, until: At) {
-        if !self.broken.contains(&(lock, ticket)) {
+    /// What a part is kept for is in nobody's way who takes another.
+    fn keep(&mut self, lock: usize, grant: &Grant, until: At) {
+        let ticket = grant.place;
+        if grant.permits == PERMITS && !self.broken.contains(&(lock, ticket)) {
             self.kept[lock] = Some((ticket, until));
         }
     }
@@ -168,7 +171,7 @@ impl Oracle for Kept {
                 );
                 let ended = ended.filter(|own| is_lost && own.is_used && own.grant.margin > 0);
                 if let Some(it) = ended.map(|own| own.grant) {
-                    self.keep(*lock, it.place, at.min(it.until) + surely(it.margin));
+                    self.keep(*lock, &it, at.min(it.until) + surely(it.margin));
                 }
             }
             Seen::Extended { hold, until, .. } => {
@@ -187,7 +190,7 @@ impl Oracle for Kept {
                     && let Some((min, began)) = own.grant.min.zip(own.began)
                 {
                     let until = (began + surely(min)).saturating_sub(*early);
-                    self.keep(*lock, own.grant.place, until);
+                    self.keep(*lock, &own.grant, until);
                 }
             }
             _ => {}

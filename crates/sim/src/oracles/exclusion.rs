@@ -1,14 +1,16 @@
-//! Never do two callers believe that they have the same lock, and no entry ends whose owner believes in it. A hold that an operator broke
+//! Never do callers believe that they have more permits of a lock than there are, and no entry ends whose owner believes in it. A hold that an operator broke
 //! counts for nothing from then on.
 
 use super::Oracle;
 use crate::agenda::At;
+use crate::host::PERMITS;
 use crate::seen::Seen;
 
 struct Believer {
     hold: u32,
     ticket: u64,
     place: u64,
+    permits: u64,
     until: At,
 }
 
@@ -26,13 +28,14 @@ impl Exclusion {
         }
     }
 
-    /// The ticket of another that believes now.
-    fn other(&self, at: At, lock: usize, hold: u32) -> Option<u64> {
+    /// The ticket of another that believes now, if others leave fewer permits than these.
+    fn other(&self, at: At, lock: usize, (hold, permits): (u32, u64)) -> Option<u64> {
         let believers = self.believers[lock].iter();
-        let mut others = believers.filter(|it| it.hold != hold && it.until > at);
-        others
-            .find(|it| !self.broken[lock].contains(&it.place))
-            .map(|it| it.ticket)
+        let others = believers.filter(|it| it.hold != hold && it.until > at);
+        let others = others.filter(|it| !self.broken[lock].contains(&it.place));
+        let taken: u64 = others.clone().map(|it| it.permits).sum();
+        let mut others = others.filter(|_| taken + permits > PERMITS);
+        others.next().map(|it| it.ticket)
     }
 }
 
@@ -46,7 +49,10 @@ impl Oracle for Exclusion {
             Seen::Granted(grant) => {
                 let (lock, ticket) = (grant.lock, grant.ticket);
                 let is_broken = self.broken[lock].contains(&grant.place);
-                if let Some(other) = self.other(at, lock, grant.hold).filter(|_| !is_broken) {
+                if let Some(other) = self
+                    .other(at, lock, (grant.hold, grant.permits))
+                    .filter(|_| !is_broken)
+                {
                     return Err(format!(
                         "{ticket} has the lock while {other} believes that it does"
                     ));
@@ -55,6 +61,7 @@ impl Oracle for Exclusion {
                     hold: grant.hold,
                     ticket,
                     place: grant.place,
+                    permits: grant.permits,
                     until: grant.until,
                 });
                 if grant.until <= at {
@@ -73,15 +80,23 @@ impl Oracle for Exclusion {
                     believer.until = *until;
                 }
             }
+            Seen::Parted { hold, lock, keeps } => {
+                let mut believers = self.believers[*lock].iter_mut();
+                if let Some(believer) = believers.find(|it| it.hold == *hold) {
+                    believer.permits = *keeps;
+                }
+            }
             Seen::Leased {
                 hold,
                 lock,
                 place,
+                permits,
                 until,
             } => self.believers[*lock].push(Believer {
                 hold: *hold,
                 ticket: *place,
                 place: *place,
+                permits: *permits,
                 until: *until,
             }),
             Seen::Ended { hold, lock, .. } => self.believers[*lock].retain(|it| it.hold != *hold),

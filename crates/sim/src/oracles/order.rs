@@ -1,19 +1,21 @@
-//! Grants of one lock are in the order of their tickets, also over a removal of its item by clocks that are right.
+//! Grants of one lock are in the order of their tickets, also over a removal of its item by clocks that are right. Those who share it learn
+//! of their grants in any order.
 
 use super::Oracle;
 use crate::agenda::At;
+use crate::host::PERMITS;
 use crate::seen::Seen;
 
-/// The newest ticket that was granted of each lock.
+/// The newest tickets that were granted of each lock: alone, and at all.
 pub(crate) struct Order {
-    newest: Vec<u64>,
+    newest: Vec<(u64, u64)>,
     broken: Vec<Vec<u64>>,
 }
 
 impl Order {
     pub(super) fn new(locks: usize) -> Self {
         Order {
-            newest: vec![0; locks],
+            newest: vec![(0, 0); locks],
             broken: vec![Vec::new(); locks],
         }
     }
@@ -28,8 +30,12 @@ impl Oracle for Order {
         match seen {
             // A client may learn that it has the lock when that is over, because an operator broke it.
             Seen::Granted(it) if !self.broken[it.lock].contains(&it.place) => {
-                let newest = &mut self.newest[it.lock];
-                let before = std::mem::replace(newest, it.ticket);
+                let (alone, newest) = &mut self.newest[it.lock];
+                let before = match it.permits {
+                    PERMITS => std::mem::replace(alone, it.ticket).max(*newest),
+                    _ => *alone,
+                };
+                *newest = it.ticket.max(*newest);
                 if before >= it.ticket {
                     return Err(format!("{} is granted after {before}", it.ticket));
                 }
@@ -38,7 +44,7 @@ impl Oracle for Order {
             Seen::Removed {
                 lock,
                 is_promised: false,
-            } => self.newest[*lock] = 0,
+            } => self.newest[*lock] = (0, 0),
             _ => {}
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::agenda::SECOND;
+use crate::host::PERMITS;
 use crate::seen::{Grant, How, Outcome, Why};
 
 fn grant(hold: u32, ticket: u64, until: At) -> Seen {
@@ -11,6 +12,7 @@ fn grant(hold: u32, ticket: u64, until: At) -> Seen {
         ticket,
         place: ticket,
         until,
+        permits: PERMITS,
         min: None,
         max: None,
         begins_later: false,
@@ -26,6 +28,7 @@ fn bounded(hold: u32, ticket: u64, until: At) -> Seen {
         ticket,
         place: ticket,
         until,
+        permits: PERMITS,
         min: Some(60 * SECOND),
         max: Some(90 * SECOND),
         begins_later: false,
@@ -205,6 +208,7 @@ fn a_grant_before_a_lease_is_over_is_noticed() {
             hold: 1,
             lock: 0,
             place: 1,
+            permits: PERMITS,
             until: 60 * SECOND,
         };
         let held = (1, grant(1, 1, 30 * SECOND));

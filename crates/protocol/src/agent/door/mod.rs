@@ -16,7 +16,7 @@ use super::context::{Attempt, Context, Stamped};
 use super::fate::Fate;
 use super::waiter::Waiter;
 use super::waiting::Stand;
-use super::{Claim, Cursor, Failed, Note, Precision, Refusal, What};
+use super::{Claim, Cursor, Failed, Lock, Note, Precision, Refusal, What};
 use crate::doorway::{Seen, Sight};
 use crate::entry::Nonce;
 use crate::item::{Footing, ItemPosition, LockItem};
@@ -50,6 +50,8 @@ pub(super) struct Door {
     reading: Reading,
     /// What it clears, while it has no ticket.
     way: Option<Way>,
+    /// How many permits the entry in the first slot took, as the way showed it that was cleared last.
+    first: Option<u64>,
     /// Its place in the queue.
     queue: Option<Box<Waiter>>,
     asks: Vec<Ask>,
@@ -75,6 +77,8 @@ struct Ask {
 enum Asked {
     Enter(Entering),
     EnterOver(Entering),
+    /// For permits beside an entry in the first slot that takes at most so many.
+    Share(Entering, u64),
     Draw(Drawing, u32),
     Join(Entering),
     Read,
@@ -133,15 +137,16 @@ struct Renewing {
 }
 
 impl Door {
-    pub(super) fn new(claim: Arc<Claim>, began: Moment) -> Self {
+    pub(super) fn new(claim: Arc<Claim>, lock: &Lock, began: Moment) -> Self {
         Door {
             began,
-            course: course(&claim),
+            course: course(&claim, lock),
             claim,
             attempt: Attempt::new(NOTHING_ASKED, 1),
             seen: None,
             reading: Reading::UNTOLD,
             way: None,
+            first: None,
             queue: None,
             asks: Vec::new(),
             has_asked: false,
@@ -313,7 +318,7 @@ impl Door {
     fn sight_of(&self, item: &LockItem, slots: usize, cx: &Context<'_>) -> Seen {
         Seen::Item(Sight {
             is_too_long: self.is_too_long(item, cx),
-            ..Sight::of(item, cx.lock.permits, slots)
+            ..Sight::of(item, self.claim.takes(cx.lock), slots)
         })
     }
 
@@ -343,6 +348,7 @@ impl Door {
             act = match act {
                 Act::Enter => return self.enters(cx),
                 Act::EnterOver => return self.enters_over(cx),
+                Act::Share => return self.shares(cx),
                 Act::Draw => return self.draws(cx),
                 Act::Join => {
                     let entering = Entering::new(None, cx);
@@ -409,6 +415,20 @@ impl Door {
         self.asks(Asked::EnterOver(entering), cx)
     }
 
+    /// Asks for permits beside the entry in the first slot, if that takes no more than was seen. Where none was seen, both fit beside each
+    /// other.
+    fn shares(&mut self, cx: &mut Context<'_>) -> Fate {
+        let own = self.claim.takes(cx.lock);
+        let others = cx.lock.permits.saturating_sub(own).max(1);
+        let seen = self.seen.take();
+        let first = seen.as_deref().map_or(self.first, first_of);
+        self.asks_anew(cx);
+        self.way = None;
+        let entering = Entering::new(None, cx);
+        let first = first.unwrap_or(own.min(others));
+        self.asks(Asked::Share(entering, first), cx)
+    }
+
     fn asks_anew(&mut self, cx: &mut Context<'_>) {
         cx.doubts(&self.attempt, Ticket::default());
         self.attempt = cx.attempts();
@@ -430,7 +450,7 @@ impl Door {
             return self.gives_in(cx);
         }
         (self.seen, self.way, self.pauses) = (None, None, 0);
-        self.course = course(&self.claim);
+        self.course = course(&self.claim, cx.lock);
         let act = self.course.sets_out(Seen::Unknown);
         self.acts(act, cx)
     }
@@ -478,7 +498,9 @@ impl Door {
         };
         match (asked, &self.queue) {
             (Asked::Step(Step::Redate, _), _) => policy.within(1),
-            (Asked::Enter(_) | Asked::EnterOver(_), _) => self.gives_way_at_the_door(policy, cx),
+            (Asked::Enter(_) | Asked::EnterOver(_) | Asked::Share(..), _) => {
+                self.gives_way_at_the_door(policy, cx)
+            }
             (Asked::Draw(..), _) => {
                 let policy = policy.within_silent(TRIES_TO_DRAW);
                 self.gives_way_at_the_door(policy, cx)
@@ -546,10 +568,15 @@ impl Entering {
     }
 }
 
-fn course(claim: &Claim) -> Course {
+fn course(claim: &Claim, lock: &Lock) -> Course {
     Course::new(place::Claim {
         waits: claim.waits(),
-        shares: false,
+        shares: claim.shares(lock),
         max_tries: TRIES_AT_THE_DOOR,
     })
+}
+
+/// How many permits the entry in the first slot takes.
+fn first_of(item: &LockItem) -> Option<u64> {
+    Some(item.slots.first()?.permits)
 }

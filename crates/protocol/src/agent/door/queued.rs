@@ -44,7 +44,8 @@ impl Door {
         shown: (Arc<LockItem>, Heard),
         cx: &mut Context<'_>,
     ) {
-        let how = (cx.memory.pace(cx.terms), cx.terms.lease);
+        let permits = self.claim.takes(cx.lock);
+        let how = (cx.memory.pace(cx.terms), cx.terms.lease, permits);
         let waiter = Waiter::new(self.attempt.clone(), place, shown, how);
         if waiter.is_in {
             cx.note(waiter.joined());

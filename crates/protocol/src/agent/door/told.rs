@@ -26,7 +26,10 @@ impl Door {
             return Fate::Stays;
         };
         let mut ask = self.asks.remove(at);
-        let is_for_a_place = matches!(ask.asked, Asked::Enter(_) | Asked::EnterOver(_));
+        let is_for_a_place = matches!(
+            ask.asked,
+            Asked::Enter(_) | Asked::EnterOver(_) | Asked::Share(..)
+        );
         match reply.answer {
             Ok(answer) => {
                 cx.hears((ask.asked.access(), ask.sending.sent), None);
@@ -75,7 +78,7 @@ impl Door {
     /// Whether a caller that waits reads before it writes again, because DynamoDB is too busy and nothing of it was applied.
     fn reads_first(&self, ask: &Ask, failure: &Failed) -> bool {
         let writes = match ask.asked {
-            Asked::Enter(_) | Asked::EnterOver(_) => !self.attempt.is_in_doubt,
+            Asked::Enter(_) | Asked::EnterOver(_) | Asked::Share(..) => !self.attempt.is_in_doubt,
             Asked::Draw(..) => !ask.sending.is_in_doubt,
             _ => false,
         };
@@ -131,7 +134,7 @@ impl Door {
             self.ending = None;
         }
         match ask.asked {
-            Asked::Enter(entering) | Asked::EnterOver(entering) => {
+            Asked::Enter(entering) | Asked::EnterOver(entering) | Asked::Share(entering, _) => {
                 self.asked(ask, entering, (item, heard), cx)
             }
             Asked::Draw(drawing, tries) if self.ending.is_none() || is_applied => {

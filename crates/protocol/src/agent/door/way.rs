@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Asked, Door, Step};
+use super::{Asked, Door, Step, first_of};
 use crate::agent::context::Context;
 use crate::agent::fate::Fate;
 use crate::agent::waiter::Heard;
@@ -35,12 +35,14 @@ impl Door {
         if let Some(item) = self.seen.take() {
             self.way = Some(Way::of(item, self.reading));
         }
-        let (permits, way) = (cx.lock.permits, self.way.as_mut()?);
+        let (permits, way) = (self.claim.takes(cx.lock), self.way.as_mut()?);
         let now = cx.clocks.judges(way.reading, cx.terms.join_timeout);
         Some(way.clearing.next(&way.snapshot, &now, permits))
     }
 
     pub(super) fn judged(&mut self, refusal: ClearingStep, cx: &mut Context<'_>) -> Act {
+        let shown = self.way.as_ref().map(|way| &*way.snapshot.item);
+        self.first = shown.and_then(first_of);
         let seen = match &self.way {
             Some(way) => self.sight_of(&way.snapshot.item, cx.terms.filled_slots, cx),
             None => Seen::Nobody,

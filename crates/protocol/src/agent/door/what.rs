@@ -24,6 +24,11 @@ impl Door {
         Some(match asked {
             Asked::Enter(entering) => self.enter(entering, cx),
             Asked::EnterOver(entering) => self.enter_over(entering, cx)?,
+            Asked::Share(entering, first) => {
+                entering.newest = Stamped::now(cx);
+                let me = self.attempt.entry(&self.claim, Ticket::default(), cx);
+                What::shown(LockWrite::share(permits, me, *first))
+            }
             Asked::Draw(drawing, _) => {
                 drawing.stamps = cx.clocks.stamps();
                 let tickets = self.attempt.tickets;

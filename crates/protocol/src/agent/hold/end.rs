@@ -9,7 +9,7 @@ use super::super::{
     Answer, Done, Failed, Loss, Note, Output, Refusal, Reply, ReplyId, Shown, What, Work,
 };
 use super::{Hold, Life};
-use crate::item::{ItemHold, LockItem};
+use crate::item::{At, ItemHold, LockItem};
 use crate::lease;
 use crate::moment::Moment;
 use crate::ticket::Ticket;
@@ -253,7 +253,9 @@ impl Hold {
         }
         if let Ok(Done::HandedOff(item)) = &what {
             let now = cx.now();
-            cx.memory.released(item, (now.since(self.granted), now));
+            let was_alone = matches!(self.held.footing.at, At::Slot(_)) && item.sharers.is_empty();
+            cx.memory
+                .released((item, was_alone), (now.since(self.granted), now));
             item.holders().for_each(|holder| cx.tells_change(holder));
             cx.lets_in(item);
         }

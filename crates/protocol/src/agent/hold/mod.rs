@@ -219,7 +219,9 @@ impl Hold {
     /// What its owner sees, if the owner may believe in it.
     pub(super) fn seen_as_held(&self, cx: &Context<'_>) -> Option<HoldView> {
         let is_held = matches!(self.life, Life::Held) && self.ends() > cx.now();
-        is_held.then(|| self.view(cx))
+        let mut seen = self.view(cx);
+        seen.held.permits = seen.held.permits.min(self.part.counts_on);
+        (is_held && seen.held.permits > 0).then_some(seen)
     }
 
     pub(super) fn holds_as(&self, nonce: Nonce) -> bool {
