@@ -118,7 +118,7 @@ const WATCH: &str = "by two clocks an entry is over long after its owner believe
 
 const NAMED: &str =
     "a copy is refused by the beat, and by the name: each of the two clauses is enough";
-const ALONE: &str = "nobody shares the lock here: permits are set, and not counted";
+const END: &str = "no counter comes near its end";
 
 const CHECKS: &str =
     "the turns of an entry matter to checks in transactions, which nobody makes here";
@@ -180,7 +180,7 @@ const ALLOWED: &[Allowed] = &[
     ("lease out", CLAUSE, "BeatBelow", NAMED),
     ("lease out", CLAUSE, "Unnamed", NAMED),
     ("lease out", EFFECT, "Stays", RENEWED),
-    ("downgrade", CLAUSE, "PermitsAre", ALONE),
+    ("share", CLAUSE, "LastBelow", END),
 ];
 
 const CLAUSE: &str = "clause";

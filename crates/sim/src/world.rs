@@ -415,6 +415,7 @@ impl World {
     /// A write changed the lock item: entries may have ended, or all of it.
     pub(crate) fn has_changed(&mut self, lock: usize, before: Option<&LockItem>, verb: &str) {
         self.changes[lock] += 1;
+        self.counts_room(lock);
         self.stands(lock, before);
         let by_release = matches!(verb, "release" | "give up a slot");
         self.places_end(lock, before, by_release);
@@ -437,6 +438,21 @@ impl World {
         if after.is_none() {
             let is_promised = true;
             self.see(Seen::Removed { lock, is_promised });
+        }
+    }
+
+    /// The permits that are left are those that no sharer has, and no place stands there twice.
+    fn counts_room(&mut self, lock: usize) {
+        let Some(item) = self.table.item(lock).filter(|it| !it.sharers.is_empty()) else {
+            return;
+        };
+        let taken: i64 = item.sharers.iter().map(|it| it.permits.cast_signed()).sum();
+        let left = item.there_are().cast_signed() - taken;
+        let nonces: BTreeSet<_> = item.entries().map(|it| it.nonce).collect();
+        if item.room != left || nonces.len() < item.entries().count() {
+            let room = item.room;
+            let message = format!("{room} permits are left, where sharers leave {left}");
+            self.fail("room", Some(lock), message);
         }
     }
 
