@@ -101,7 +101,7 @@ fn eight_workers_take_forty_turns_without_a_fault() {
 
 #[test]
 fn every_grant_shows_its_ticket_and_who_waits_behind_it() {
-    let ended = run("--workers 3 --turns 4 --hold 100ms");
+    let ended = run("--workers 4 --turns 3 --hold 100ms");
     let grants: Vec<_> = ended.lines.iter().filter(|line| is_grant(line)).collect();
     let ticket = |line: &&String| {
         let (_, rest) = line.split_once("ticket ")?;
@@ -110,16 +110,18 @@ fn every_grant_shows_its_ticket_and_who_waits_behind_it() {
     let tickets: Vec<u64> = grants.iter().filter_map(ticket).collect();
     assert_eq!(tickets.len(), 12, "{}", text(&ended));
     assert!(tickets.is_sorted_by(|before, after| before < after));
-    let with_two = grants.iter().filter(|line| {
+    // The worker that has just released may not be there again.
+    let with_several = grants.iter().filter(|line| {
         let behind = line.split_once("behind it ");
-        behind.is_some_and(|(_, line)| line.split(", ").count() == 2)
+        behind.is_some_and(|(_, line)| line.split(", ").count() >= 2)
     });
-    assert!(with_two.count() > 0, "{}", text(&ended));
+    assert!(with_several.count() > 0, "{}", text(&ended));
     // A row for each worker, and in the ledger a line for each turn.
     for worker in [
-        "worker 1        4  ",
-        "worker 2        4  ",
-        "worker 3        4  ",
+        "worker 1        3  ",
+        "worker 2        3  ",
+        "worker 3        3  ",
+        "worker 4        3  ",
     ] {
         assert_count(&ended, 1, |line| line.starts_with(worker));
     }
