@@ -19,7 +19,7 @@ pub(super) enum Chore {
 }
 
 impl Chore {
-    /// To let those in whom the item shows in front of what is left for them.
+    /// Lets the first waiters in whose permits are left by this item, if there are any.
     pub(super) fn admitting(item: &LockItem) -> Option<Self> {
         let admitted = &item.successors()[..item.admitted()];
         let chore = || Chore::Admit(item.first_successor(), admitted.to_vec());

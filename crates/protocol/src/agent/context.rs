@@ -45,7 +45,7 @@ impl Context<'_> {
         self.clocks.now
     }
 
-    /// A factor between 0.8 and 1.2, so that clients do not keep in step. With twice as much, queues stall for longer.
+    /// A factor between 0.8 and 1.2, so that clients do not keep in step. Between 0.75 and 1.25, queues that begin slowly stall for longer.
     pub(super) fn jitter(&mut self) -> f64 {
         0.8 + self.random.unit() * 0.4
     }
