@@ -4,7 +4,7 @@ use crate::agent::Watch;
 use crate::any_hold::AnyHold;
 use crate::client_state::ClientInner;
 use crate::config::MAX_DATA;
-use crate::error::{Closed, Error, Invalid, LossReason};
+use crate::error::{Error, Invalid, LossReason};
 use crate::guard::LockGuard;
 use crate::hold::Hold;
 use crate::holder;
@@ -116,28 +116,23 @@ impl LockGuard {
         bytes: Option<&[u8]>,
         started: Moment,
     ) -> Result<(), Error> {
-        let done = watch.orders(Order::Put(bytes.map(Into::into))).await;
-        match done {
+        let told = watch.orders(Order::Put(bytes.map(Into::into)));
+        match self.ordered(told, started).await? {
             // Permits were given back whose answer never arrived.
-            Ok(Ok(Done::NotOurs(Some(item)))) if watch.view.is_shown_by(&item) => {
+            Done::NotOurs(Some(item)) if watch.view.is_shown_by(&item) => {
                 Err(Invalid::shared_data().into())
             }
-            Ok(Ok(Done::NotOurs(item))) => {
+            Done::NotOurs(item) => {
                 let reason = watch.loss();
                 let reason =
                     reason.unwrap_or_else(|| holder::evicted(item.as_deref(), self.ticket()));
                 Err(self.lost_by(reason).into())
             }
-            Ok(Ok(Done::Lost(_))) => {
+            Done::Lost(_) => {
                 let reason = watch.loss().unwrap_or(LossReason::Released);
                 Err(self.lost_by(reason).into())
             }
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(failure)) => {
-                let waited = self.inner().store.now().since(started);
-                Err(self.not_told(failure, waited))
-            }
-            Err(_) => Err(Error::ShutDown(Closed::NoRuntime)),
+            _ => Ok(()),
         }
     }
 }

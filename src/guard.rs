@@ -454,6 +454,18 @@ impl LockGuard {
         self.hold().lost_by(reason)
     }
 
+    /// What became of an order that was given then to a client that is a value.
+    pub(crate) async fn ordered(&self, told: Ordered, started: Moment) -> Result<Done, Error> {
+        match told.await {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(failure)) => {
+                let waited = self.inner().store.now().since(started);
+                Err(self.not_told(failure, waited))
+            }
+            Err(_) => Err(Error::ShutDown(Closed::NoRuntime)),
+        }
+    }
+
     pub(crate) fn not_told(&self, failure: Failure, waited: Duration) -> Error {
         Error::of(failure, &self.inner().store.config().table, waited)
     }

@@ -307,18 +307,7 @@ impl Hold {
             now.is_checked = true;
             (now.held, now.counted_on)
         });
-        // With a further turn at the place, the table keeps all permits for that turn, and a check of this turn asks for what it counts on.
-        let permits = match self.turns_left() {
-            1 => held.permits,
-            _ => counted_on.min(held.permits),
-        };
-        // What is shared has no further turn at its place, once the table shows so.
-        let is_downgraded = Some(permits) != self.name.permits() && permits == held.permits;
-        let turns_left = match is_downgraded {
-            true => 1,
-            false => self.turns_left(),
-        };
-        (ItemHold { permits, ..held }, turns_left)
+        holder::checked(&self.name, held, (counted_on, self.turns_left()))
     }
 
     /// Where the hold stands, and what it takes.

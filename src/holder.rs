@@ -1,4 +1,5 @@
-//! The holder of a lock, as callers are told of it: whether it is of this process, and the errors and losses that name it.
+//! The holder of a lock, as callers are told of it, and as transactions check it: whether it is of this process, and the errors and losses that
+//! name it.
 
 use std::collections::{BTreeMap, btree_map};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +9,7 @@ use crate::error::{Error, Holder, LossReason};
 use crate::name::LockName;
 use crate::state::system_time;
 use fairlock_protocol::entry::{Entry, Nonce};
-use fairlock_protocol::item::{LockItem, Notice};
+use fairlock_protocol::item::{ItemHold, LockItem, Notice};
 use fairlock_protocol::ticket::Ticket;
 
 /// The places at which guards of this process hold locks, so that an error can say that a lock is not re-entrant.
@@ -103,4 +104,22 @@ pub(crate) fn evicted(item: Option<&LockItem>, ticket: Ticket) -> LossReason {
 
 fn held() -> MutexGuard<'static, BTreeMap<(Nonce, Ticket), usize>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a transaction that checks a hold asks of the table, and how many turns must be left then. Its caller counts on so many permits, and its
+/// place has so many turns with this one.
+pub(crate) fn checked(
+    name: &LockName,
+    held: ItemHold,
+    (counted_on, turns): (u64, u64),
+) -> (ItemHold, u64) {
+    // With a further turn at the place, the table keeps all permits for that turn, and a check of this turn asks for what it counts on.
+    let permits = match turns {
+        1 => held.permits,
+        _ => counted_on.min(held.permits),
+    };
+    // What is shared has no further turn at its place, once the table shows so.
+    let is_shared = Some(permits) != name.permits() && permits == held.permits;
+    let turns_left = if is_shared { 1 } else { turns };
+    (ItemHold { permits, ..held }, turns_left)
 }

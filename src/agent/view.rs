@@ -11,7 +11,7 @@ use fairlock_protocol::ticket::Ticket;
 
 use super::words::{reason, yield_request};
 use crate::error::{LockLost, LossReason};
-use crate::holder::HeldHere;
+use crate::holder::{self, HeldHere};
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::runtime::clock::Clock;
@@ -261,18 +261,11 @@ impl View {
             .note(|now| now.counted_on = now.counted_on.saturating_sub(permits));
     }
 
-    /// What a transaction that checks it asks of the table: where it stands, with which permits, and how many turns its place has from now on.
-    /// With a further turn there, the table keeps all permits for that one. What is shared has none.
+    /// What a transaction that checks it asks of the table, and how many turns must be left then.
     pub(crate) fn checked(&self) -> (ItemHold, u64) {
         let (held, counted_on) = self.now.read(|now| (now.seen.held, now.counted_on));
         let turns = held.footing.ticket.get().saturating_sub(self.ticket.get()) + 1;
-        let permits = match turns {
-            1 => held.permits,
-            _ => counted_on.min(held.permits),
-        };
-        let is_shared = Some(permits) != self.name.permits() && permits == held.permits;
-        let turns = if is_shared { 1 } else { turns };
-        (ItemHold { permits, ..held }, turns)
+        holder::checked(&self.name, held, (counted_on, turns))
     }
 
     /// Whether an item shows it.

@@ -1,13 +1,9 @@
 //! Permits that are given back while the hold goes on.
 
-use tokio::sync::oneshot::error::RecvError;
-
 use super::{Kept, LockGuard};
 use crate::client_state::Holding;
-use crate::error::{Closed, Error, Invalid, LossReason};
+use crate::error::{Error, Invalid, LossReason};
 use fairlock_protocol::agent::Done;
-use fairlock_protocol::failure::Failure;
-use fairlock_protocol::moment::Moment;
 
 impl LockGuard {
     /// Keeps one permit and frees the others. An exclusive holder shares the lock from now on. It shares it with callers that come to share
@@ -100,34 +96,20 @@ impl LockGuard {
         } = match &self.kept {
             Kept::Place(holding) => holding,
             Kept::Value(_, held) => {
-                let freed = held.watch().frees(permits).await;
-                return self.freed(freed, started);
+                let told = held.watch().frees(permits);
+                return match self.ordered(told, started).await? {
+                    Done::Freed => Ok(()),
+                    _ => {
+                        let reason = self.hold().loss().unwrap_or(LossReason::Released);
+                        Err(self.lost_by(reason).into())
+                    }
+                };
             }
         };
         match inner.give_back(hold, batch, permits).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(item)) => Err(hold.lose_to(item).into()),
             Err(failure) => Err(self.not_told(failure, self.inner().store.now().since(started))),
-        }
-    }
-
-    /// What became of an order to give permits back.
-    fn freed(
-        &self,
-        freed: Result<Result<Done, Failure>, RecvError>,
-        started: Moment,
-    ) -> Result<(), Error> {
-        match freed {
-            Ok(Ok(Done::Freed)) => Ok(()),
-            Ok(Ok(_)) => {
-                let reason = self.hold().loss().unwrap_or(LossReason::Released);
-                Err(self.lost_by(reason).into())
-            }
-            Ok(Err(failure)) => {
-                let waited = self.inner().store.now().since(started);
-                Err(self.not_told(failure, waited))
-            }
-            Err(_) => Err(Error::ShutDown(Closed::NoRuntime)),
         }
     }
 

@@ -106,7 +106,8 @@ const ROWS: &str = "no row waits for a day";
 const RENEWED: &str = "the hold is renewed before it is granted, which says so too";
 const MOVES: &str = "the other clauses say so: whoever takes the lock moves the newest ticket, or takes a slot with the watermark";
 const AGAIN: &str = "the call asks again, at the cost of a request";
-const WHOLE: &str = "no hold gives a part of its permits back";
+const OWN: &str =
+    "nobody else puts data beside a hold that has given a part back, nor before it ends";
 const BOTH: &str = "a renewal writes a beat and stamps, and each of the two clauses is enough";
 const ALIKE: &str = "no two entries have the same beat and the same stamps";
 const DATED: &str = "only another caller dates the same draw";
@@ -154,7 +155,7 @@ const ALLOWED: &[Allowed] = &[
     ("enter", CLAUSE, "SlotsAtMost", MORE),
     ("fill", CLAUSE, "SlotsAtMost", MORE),
     ("leave", EFFECT, "StaysUnlessSaid", EVER),
-    ("write data", CLAUSE, "PermitsAre", WHOLE),
+    ("write data", CLAUSE, "PermitsAre", OWN),
     ("date", CLAUSE, "BeatIs", BOTH),
     ("date", CLAUSE, "StampsAre", BOTH),
     ("date", CLAUSE, "Is", ALIKE),

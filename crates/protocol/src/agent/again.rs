@@ -148,6 +148,14 @@ impl Sending {
         }
     }
 
+    /// A try was sent now: the first one by this policy, or another.
+    pub(super) fn tries(of: &mut Option<Sending>, policy: Policy, request: RequestId, now: Moment) {
+        match of {
+            Some(sending) => sending.sent(request, now),
+            None => *of = Some(Sending::new(policy, request, now)),
+        }
+    }
+
     /// Another try was sent now.
     pub(super) fn sent(&mut self, request: RequestId, now: Moment) {
         self.state = State::UnderWay(request);

@@ -29,13 +29,8 @@ impl Doing {
             return Fate::Over;
         };
         let (request, now) = (cx.send(Of::Nobody, what), cx.now());
-        match &mut self.sending {
-            Some(sending) => sending.sent(request, now),
-            None => {
-                let policy = Policy::at_the_door(now, cx.terms);
-                self.sending = Some(Sending::new(policy, request, now));
-            }
-        }
+        let policy = Policy::at_the_door(now, cx.terms);
+        Sending::tries(&mut self.sending, policy, request, now);
         Fate::Stays
     }
 

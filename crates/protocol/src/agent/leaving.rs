@@ -64,10 +64,7 @@ impl Leaving {
     fn sends(&mut self, what: What, cx: &mut Context<'_>) -> Fate {
         cx.confirms_no_more();
         let (request, now) = (cx.send(Of::Nobody, what), cx.now());
-        match &mut self.sending {
-            Some(sending) => sending.sent(request, now),
-            None => self.sending = Some(Sending::new(self.policy, request, now)),
-        }
+        Sending::tries(&mut self.sending, self.policy, request, now);
         Fate::Stays
     }
 

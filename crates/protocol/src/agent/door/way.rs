@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Asked, Door, Step, first_of};
+use crate::agent::chore::BATCH;
 use crate::agent::context::Context;
 use crate::agent::fate::Fate;
 use crate::agent::waiter::Heard;
@@ -18,9 +19,6 @@ use crate::stamps::Reading;
 use crate::step::{ClearingStep, Removal, Unsettled};
 use crate::ticket::Ticket;
 use crate::write::{LockWrite, RowWrite};
-
-/// DynamoDB's limit for one batch of deletes.
-const BATCH: usize = 25;
 
 /// What is to be cleared.
 pub(super) struct Way {

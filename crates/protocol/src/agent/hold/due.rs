@@ -78,8 +78,8 @@ impl Hold {
                     Offer::Taken | Offer::TakenBack => None,
                 };
                 let callers = cx.callers.next_until();
-                let part = self.part_due(cx);
-                [Some(self.ends()), renewal(), offer, callers, part]
+                let frees = self.frees_at(cx);
+                [Some(self.ends()), renewal(), offer, callers, frees]
                     .into_iter()
                     .flatten()
                     .min()
@@ -87,7 +87,7 @@ impl Hold {
             Life::Lost => None,
             Life::Kept(until, _) => Some(*until),
             Life::Releasing(release) => release.sending.and_then(|sending| sending.due()),
-            Life::LeasingOut(leasing) => leasing.sending().and_then(|sending| sending.due()),
+            Life::LeasingOut(leasing) => leasing.sending.and_then(|sending| sending.due()),
         };
         own.into_iter().chain(puts).min()
     }
@@ -122,7 +122,7 @@ impl Hold {
                 self.sends_release(cx);
             }
             Life::LeasingOut(leasing)
-                if is_due(leasing.sending().and_then(|sending| sending.due())) =>
+                if is_due(leasing.sending.and_then(|sending| sending.due())) =>
             {
                 self.sends_leasing(cx);
             }
@@ -140,8 +140,8 @@ impl Hold {
                 if let Life::Held = self.life {
                     self.parts(cx);
                     self.looks_for_its_caller(cx);
-                    if is_due(self.part_due(cx)) {
-                        self.sends_part(cx);
+                    if is_due(self.frees_at(cx)) {
+                        self.sends_freeing(cx);
                     }
                 }
             }

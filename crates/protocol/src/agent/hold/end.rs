@@ -9,7 +9,7 @@ use super::super::{
     Answer, Done, Failed, Loss, Note, Output, Refusal, Reply, ReplyId, Shown, What, Work,
 };
 use super::{Hold, Life};
-use crate::item::{At, ItemHold, LockItem};
+use crate::item::{At, LockItem};
 use crate::lease;
 use crate::moment::Moment;
 use crate::ticket::Ticket;
@@ -80,8 +80,8 @@ impl Hold {
         self.renewal = None;
         self.life = Life::Lost;
         self.loss = Some(why.clone());
-        self.part.sending = None;
-        self.part_is(&Ok(Done::Lost(why.clone())), cx);
+        self.freeing.sending = None;
+        self.freed(&Ok(Done::Lost(why.clone())), cx);
         cx.tell(Output::Lost { hold: self.id, why });
     }
 
@@ -147,7 +147,7 @@ impl Hold {
     ) -> Fate {
         self.parts(cx);
         cx.asks_again();
-        (self.renewal, self.part.sending) = (None, None);
+        (self.renewal, self.freeing.sending) = (None, None);
         self.life = Life::Releasing(Release {
             sending: None,
             deadline,
@@ -164,13 +164,8 @@ impl Hold {
         let write = LockWrite::release(cx.lock.permits, self.attempt.nonce, self.held, date);
         let request = cx.send(self.of(cx), What::shown(write));
         if let Life::Releasing(release) = &mut self.life {
-            match &mut release.sending {
-                Some(sending) => sending.sent(request, cx.clocks.now),
-                None => {
-                    let policy = Policy::until(release.deadline, cx.terms);
-                    release.sending = Some(Sending::new(policy, request, cx.clocks.now));
-                }
-            }
+            let policy = Policy::until(release.deadline, cx.terms);
+            Sending::tries(&mut release.sending, policy, request, cx.clocks.now);
         }
     }
 
@@ -200,11 +195,8 @@ impl Hold {
                 };
             }
         };
-        let own = |item: &Arc<LockItem>| {
-            let (at, entry) = item.hold_of(self.attempt.nonce, self.held.footing.ticket)?;
-            Some(ItemHold::of(item, at, entry))
-        };
-        let still = item.as_ref().and_then(own);
+        let still = item.as_deref().and_then(|item| self.own(item));
+        let still = still.map(|(still, _)| still);
         if let Some(still) = still.filter(|still| !still.stands_as(&self.held)) {
             self.held = still;
             self.sends_release(cx);

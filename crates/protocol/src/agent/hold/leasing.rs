@@ -7,22 +7,15 @@ use super::super::context::Context;
 use super::super::fate::Fate;
 use super::super::{Answer, Done, LeaseTerm, Reply, ReplyId, What};
 use super::{Hold, Life};
-use crate::item::{ItemHold, LockItem};
 use crate::write::LockWrite;
 
 /// A lease that a hold becomes.
 pub(super) struct Leasing {
     term: LeaseTerm,
     reply: Option<ReplyId>,
-    sending: Option<Sending>,
+    pub(super) sending: Option<Sending>,
     /// Until when the item is to stay.
     keeps: Option<u64>,
-}
-
-impl Leasing {
-    pub(super) fn sending(&self) -> Option<Sending> {
-        self.sending
-    }
 }
 
 impl Hold {
@@ -39,7 +32,7 @@ impl Hold {
         self.parts(cx);
         cx.asks_again();
         cx.confirms_no_more();
-        (self.renewal, self.part.sending) = (None, None);
+        (self.renewal, self.freeing.sending) = (None, None);
         self.life = Life::LeasingOut(Box::new(Leasing {
             term,
             reply,
@@ -59,8 +52,8 @@ impl Hold {
             return;
         };
         let (permits, nonce) = (cx.lock.permits, self.attempt.nonce);
-        let write = match self.part.counts_on < self.held.permits {
-            true => LockWrite::downgrade(permits, nonce, self.held, self.part.counts_on),
+        let write = match self.freeing.counts_on < self.held.permits {
+            true => LockWrite::downgrade(permits, nonce, self.held, self.freeing.counts_on),
             false => {
                 let LeaseTerm { id, span, past } = &leasing.term;
                 let past = cx.clocks.past().unwrap_or(*past);
@@ -71,36 +64,35 @@ impl Hold {
             }
         };
         let request = cx.send(of, What::shown(write));
-        match &mut leasing.sending {
-            Some(sending) => sending.sent(request, cx.clocks.now),
-            None => leasing.sending = Some(Sending::new(policy, request, cx.clocks.now)),
-        }
+        Sending::tries(&mut leasing.sending, policy, request, cx.clocks.now);
     }
 
     /// Takes in the answer. Where the hold stands elsewhere by now, or the item stays longer, it is asked again.
     pub(super) fn is_leasing_out(&mut self, reply: Reply, cx: &mut Context<'_>) -> Fate {
         let item = reply.item().cloned();
+        let own = item.as_deref().and_then(|item| self.own(item));
         let Life::LeasingOut(leasing) = &mut self.life else {
             return Fate::Stays;
         };
-        let to = leasing.reply;
-        if let (Err(failure), Some(sending)) = (reply.answer.clone(), leasing.sending.as_mut()) {
-            self.attempt.is_in_doubt |= failure.is_ambiguous();
-            return match cx.failed(sending, failure) {
-                None => Fate::Stays,
-                Some(failure) => self.ends_with(to, Err(failure), cx),
-            };
-        }
-        let is_applied = matches!(reply.answer, Ok(Answer::Applied(_)));
-        let own = |item: &Arc<LockItem>| {
-            let (at, entry) = item.hold_of(self.attempt.nonce, self.held.footing.ticket)?;
-            Some((ItemHold::of(item, at, entry), entry.clone()))
+        let (to, Some(sending)) = (leasing.reply, &mut leasing.sending) else {
+            return Fate::Stays;
         };
-        let (Some((still, entry)), Some(item)) = (item.as_ref().and_then(own), &item) else {
+        let is_applied = match reply.answer {
+            Ok(answer) => matches!(answer, Answer::Applied(_)),
+            Err(failure) => {
+                self.attempt.is_in_doubt |= failure.is_ambiguous();
+                return match cx.failed(sending, failure) {
+                    None => Fate::Stays,
+                    Some(failure) => self.ends_with(to, Err(failure), cx),
+                };
+            }
+        };
+        let (Some((still, entry)), Some(item)) = (own, &item) else {
             return self.ends_with(to, Ok(Done::NotOurs(item)), cx);
         };
         if entry.id.as_deref() == Some(&*leasing.term.id) {
-            return self.ends_with(to, Ok(Done::LeasedOut(Box::new(entry))), cx);
+            let entry = Box::new(entry.clone());
+            return self.ends_with(to, Ok(Done::LeasedOut(entry)), cx);
         }
         let stays_longer = leasing
             .keeps

@@ -2,9 +2,9 @@
 
 mod due;
 mod end;
+mod freeing;
 mod leasing;
 mod order;
-mod part;
 mod passing;
 mod renewal;
 
@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::end::Release;
+use self::freeing::Freeing;
 use self::leasing::Leasing;
 use self::order::Put;
-use self::part::Part;
 use self::renewal::Renewal;
 use super::again::Sending;
 use super::context::{Attempt, Context, Memory};
@@ -25,7 +25,7 @@ use super::fate::{Exit, Fate, Taken};
 use super::terms::{Bounds, Wait};
 use super::waiting::Stand;
 use super::{HoldId, HoldView, Loss, Of, Output, Refusal, ReplyId};
-use crate::entry::Nonce;
+use crate::entry::{Entry, Nonce};
 use crate::item::{ItemHold, ItemPosition, LockItem};
 use crate::lease::{self, RenewalHistory};
 use crate::moment::Moment;
@@ -55,7 +55,7 @@ pub(super) struct Hold {
     renewal: Option<Renewal>,
     /// After a refusal that no time mends.
     not_before: Moment,
-    part: Part,
+    freeing: Freeing,
     offer: Offer,
     writes: u64,
     puts: VecDeque<Put>,
@@ -141,7 +141,7 @@ impl Hold {
             trouble: None,
             renewal: None,
             not_before: Moment::default(),
-            part: Part::all(entry.permits),
+            freeing: Freeing::nothing(entry.permits),
             offer: Offer::Taken,
             writes: 0,
             puts: VecDeque::new(),
@@ -218,14 +218,23 @@ impl Hold {
 
     /// What its owner sees, if the owner may believe in it.
     pub(super) fn seen_as_held(&self, cx: &Context<'_>) -> Option<HoldView> {
-        let is_held = matches!(self.life, Life::Held) && self.ends() > cx.now();
+        let permits = self.held.permits.min(self.freeing.counts_on);
+        if permits == 0 || !matches!(self.life, Life::Held) || self.ends() <= cx.now() {
+            return None;
+        }
         let mut seen = self.view(cx);
-        seen.held.permits = seen.held.permits.min(self.part.counts_on);
-        (is_held && seen.held.permits > 0).then_some(seen)
+        seen.held.permits = permits;
+        Some(seen)
     }
 
     pub(super) fn holds_as(&self, nonce: Nonce) -> bool {
         self.attempt.nonce == nonce
+    }
+
+    /// Its entry, if the item shows it, and how it stands there.
+    fn own<'a>(&self, item: &'a LockItem) -> Option<(ItemHold, &'a Entry)> {
+        let (at, entry) = item.hold_of(self.attempt.nonce, self.held.footing.ticket)?;
+        Some((ItemHold::of(item, at, entry), entry))
     }
 
     /// Takes in an item that shows it. Answers may overtake each other: none brings back data that were written over.
@@ -237,7 +246,7 @@ impl Hold {
 
     /// Whether the item, which is not older than what is known, shows another request to give way.
     pub(super) fn is_asked_by(&self, item: &LockItem) -> bool {
-        let own = item.hold_of(self.attempt.nonce, self.held.footing.ticket);
+        let own = self.own(item);
         let is_new = own.is_some_and(|(_, entry)| entry.beat >= self.beat);
         is_new && item.written >= self.item.written && item.asked != self.item.asked
     }

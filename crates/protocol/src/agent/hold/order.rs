@@ -8,7 +8,7 @@ use super::super::fate::Fate;
 use super::super::{Answer, Done, Order, Reply, ReplyId, RequestId, Shown, What};
 use super::{Hold, Life, Offer, evicted};
 use crate::bytes::Bytes;
-use crate::item::{ItemHold, LockItem, Written};
+use crate::item::{LockItem, Written};
 use crate::write::LockWrite;
 
 /// Data that its caller writes.
@@ -38,7 +38,7 @@ impl Hold {
                 Fate::Stays
             }
             Order::Put(bytes) => self.puts(bytes, reply, cx),
-            Order::Free(permits) => self.gives_some_back(permits, reply, cx),
+            Order::Free(permits) => self.frees(permits, reply, cx),
             Order::LeaseOut(term) => self.is_leased_out(term, reply, cx),
             Order::Check => {
                 self.acts_late = true;
@@ -56,8 +56,7 @@ impl Hold {
         if let (Life::Lost, Some(loss)) = (&self.life, self.loss.clone()) {
             return self.departs(loss, is_unused, reply, cx);
         }
-        if let Some(why) = self.is_not_held() {
-            cx.shared.is_done(reply, Ok(why));
+        if self.turns_down(reply, cx) {
             return Fate::Stays;
         }
         if is_unused || self.owed(cx.now()).is_zero() {
@@ -69,13 +68,15 @@ impl Hold {
         Fate::Stays
     }
 
-    /// What an order comes to, if the hold has ended.
-    pub(super) fn is_not_held(&self) -> Option<Done> {
-        match (&self.life, &self.loss) {
-            (Life::Held, _) => None,
-            (_, Some(why)) => Some(Done::Lost(why.clone())),
-            (_, None) => Some(Done::NotOurs(None)),
-        }
+    /// Whether the hold has ended: the giver of an order is told what that comes to.
+    pub(super) fn turns_down(&self, reply: Option<ReplyId>, cx: &mut Context<'_>) -> bool {
+        let why = match (&self.life, &self.loss) {
+            (Life::Held, _) => return false,
+            (_, Some(why)) => Done::Lost(why.clone()),
+            (_, None) => Done::NotOurs(None),
+        };
+        cx.shared.is_done(reply, Ok(why));
+        true
     }
 
     pub(super) fn puts(
@@ -84,8 +85,7 @@ impl Hold {
         reply: Option<ReplyId>,
         cx: &mut Context<'_>,
     ) -> Fate {
-        if let Some(why) = self.is_not_held() {
-            cx.shared.is_done(reply, Ok(why));
+        if self.turns_down(reply, cx) {
             return Fate::Stays;
         }
         self.writes += 1;
@@ -120,13 +120,8 @@ impl Hold {
             put.bytes.clone(),
         );
         let request = cx.send(of, What::shown(write));
-        match &mut put.sending {
-            Some(sending) => sending.sent(request, cx.clocks.now),
-            None => {
-                let policy = Policy::until(until, cx.terms);
-                put.sending = Some(Sending::new(policy, request, cx.clocks.now));
-            }
-        }
+        let policy = Policy::until(until, cx.terms);
+        Sending::tries(&mut put.sending, policy, request, cx.clocks.now);
     }
 
     /// Takes in the answer to a write of data. A refusal may be due to this write itself, whose answer was lost.
@@ -151,12 +146,8 @@ impl Hold {
                 }
             },
         };
-        let footing = self.held.footing;
-        let own = |item: &Arc<LockItem>| {
-            let (at, entry) = item.hold_of(self.attempt.nonce, footing.ticket)?;
-            Some(ItemHold::of(item, at, entry))
-        };
-        let still = item.as_ref().and_then(own);
+        let still = item.as_deref().and_then(|item| self.own(item));
+        let still = still.map(|(still, _)| still);
         if let Some(item) = item.as_ref().filter(|_| still.is_some()) {
             self.sees(item);
             self.shows(cx);
@@ -191,11 +182,11 @@ impl Hold {
         if is(self.puts.front().and_then(|put| put.sending)) {
             return self.is_put(reply, cx);
         }
-        if is(self.part.sending) {
-            return self.is_parted(reply, cx);
+        if is(self.freeing.sending) {
+            return self.is_freed(reply, cx);
         }
         match &self.life {
-            Life::LeasingOut(leasing) if is(leasing.sending()) => self.is_leasing_out(reply, cx),
+            Life::LeasingOut(leasing) if is(leasing.sending) => self.is_leasing_out(reply, cx),
             Life::Releasing(release) if is(release.sending) => self.is_released(reply, cx),
             Life::PassingOn(_, sending) if is(*sending) => self.is_passed_on(reply, cx),
             _ => Fate::Stays,

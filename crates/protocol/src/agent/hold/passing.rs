@@ -4,7 +4,7 @@ use super::super::again::{Policy, Sending};
 use super::super::context::Context;
 use super::super::fate::Fate;
 use super::super::{Answer, Done, Failed, HoldId, Reply, ReplyId, Shown, What};
-use super::part::Part;
+use super::freeing::Freeing;
 use super::{Hold, Life};
 use crate::failure::{Kind, cause};
 use crate::lease;
@@ -44,10 +44,7 @@ impl Hold {
         let request = cx.send(self.of(cx), What::shown(write));
         let policy = Policy::of_renewals(self.lease_ends(), cx.terms);
         if let Life::PassingOn(_, sending) = &mut self.life {
-            match sending {
-                Some(sending) => sending.sent(request, cx.clocks.now),
-                None => *sending = Some(Sending::new(policy, request, cx.clocks.now)),
-            }
+            Sending::tries(sending, policy, request, cx.clocks.now);
         }
     }
 
@@ -71,10 +68,7 @@ impl Hold {
             }
         };
         let left = self.turns() - 1;
-        let place = (self.attempt.nonce, self.held.footing.ticket);
-        let own = item
-            .as_ref()
-            .and_then(|item| item.hold_of(place.0, place.1));
+        let own = item.as_deref().and_then(|item| self.own(item));
         match own.map(|(_, entry)| entry.tickets <= left) {
             Some(true) => {
                 self.acts_late = false;
@@ -97,7 +91,7 @@ impl Hold {
             return self.releases(ends, reply, cx);
         };
         self.forgets_orders(cx);
-        self.part = Part::all(self.held.permits);
+        self.freeing = Freeing::nothing(self.held.permits);
         cx.shared.is_held_no_more(self.id);
         (self.ticket, self.writes) = (next, 0);
         cx.shared.is_done(reply, Ok(Done::PassedOn));
@@ -113,6 +107,6 @@ impl Hold {
             let failed = Err(Failed { verb, kind });
             cx.shared.is_done(put.reply, failed);
         }
-        self.part_is(&Ok(Done::Freed), cx);
+        self.freed(&Ok(Done::Freed), cx);
     }
 }

@@ -11,7 +11,7 @@ use super::super::{Answer, Done, Failed, Loss, Note, Refusal, Reply, Shown, What
 use super::evicted;
 use super::{Hold, Life};
 use crate::failure::{Kind, cause};
-use crate::item::{At, ItemHold, LockItem};
+use crate::item::{At, LockItem};
 use crate::lease::Renewal as Refused;
 use crate::moment::Moment;
 use crate::stamps::Reading;
@@ -166,12 +166,12 @@ impl Hold {
             Refused::Stands => return Renewed::Shown(item),
             Refused::Older | Refused::Gone => {}
         }
-        let Some((at, entry)) = item.hold_of(self.attempt.nonce, self.held.footing.ticket) else {
+        let Some((still, _)) = self.own(&item) else {
             return Renewed::Gone(Some(item));
         };
         let is_kept_longer = renewal.keeps.is_some_and(|keeps| item.expires_at > keeps);
-        let is_elsewhere = at != renewal.before;
-        self.held = ItemHold::of(&item, at, entry);
+        let is_elsewhere = still.footing.at != renewal.before;
+        self.held = still;
         match is_kept_longer || is_elsewhere {
             true => Renewed::Again,
             false => Renewed::Overtaken,
@@ -185,13 +185,13 @@ impl Hold {
         (item, reading): (Arc<LockItem>, Reading),
         cx: &mut Context<'_>,
     ) -> Fate {
-        let Some((at, entry)) = item.hold_of(self.attempt.nonce, self.held.footing.ticket) else {
+        let Some((still, entry)) = self.own(&item) else {
             return self.is_gone(Some(item), cx);
         };
         self.beats
             .renewed(entry.beat, renewal.stamped.early(entry, reading));
         (self.beat, self.lease) = (entry.beat, entry.lease);
-        self.held = ItemHold::of(&item, at, entry);
+        self.held = still;
         // A renewal that only brings a date is no heartbeat.
         if std::mem::replace(&mut self.is_dated, entry.stamps.server.is_some()) {
             self.stagger.step();

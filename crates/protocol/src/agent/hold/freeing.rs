@@ -12,7 +12,7 @@ use crate::moment::Moment;
 use crate::write::LockWrite;
 
 /// What the caller of a hold counts on, and the write that tells the table so.
-pub(super) struct Part {
+pub(super) struct Freeing {
     /// How many permits. The table shows more while callers of its place want all, for example.
     pub(super) counts_on: u64,
     pub(super) sending: Option<Sending>,
@@ -24,9 +24,9 @@ pub(super) struct Part {
     not_before: Moment,
 }
 
-impl Part {
-    pub(super) fn all(permits: u64) -> Self {
-        Part {
+impl Freeing {
+    pub(super) fn nothing(permits: u64) -> Self {
+        Freeing {
             counts_on: permits,
             sending: None,
             frees_of: None,
@@ -38,24 +38,23 @@ impl Part {
 
 impl Hold {
     /// Its caller counts on so many permits fewer from now on.
-    pub(super) fn gives_some_back(
+    pub(super) fn frees(
         &mut self,
         permits: u64,
         reply: Option<ReplyId>,
         cx: &mut Context<'_>,
     ) -> Fate {
-        if let Some(why) = self.is_not_held() {
-            cx.shared.is_done(reply, Ok(why));
+        if self.turns_down(reply, cx) {
             return Fate::Stays;
         }
-        self.part.counts_on = self.part.counts_on.saturating_sub(permits);
-        self.part.givers.extend(reply);
+        self.freeing.counts_on = self.freeing.counts_on.saturating_sub(permits);
+        self.freeing.givers.extend(reply);
         let acts_late = self.is_followed(cx) && (self.acts_late || !self.puts.is_empty());
-        let is_due = self.part_due(cx).is_some_and(|due| due <= cx.now());
-        match self.part.sending {
+        let is_due = self.frees_at(cx).is_some_and(|due| due <= cx.now());
+        match self.freeing.sending {
             Some(_) => {}
-            None if acts_late || is_due => self.sends_part(cx),
-            None => self.part_is(&Ok(Done::Freed), cx),
+            None if acts_late || is_due => self.sends_freeing(cx),
+            None => self.freed(&Ok(Done::Freed), cx),
         }
         Fate::Stays
     }
@@ -66,81 +65,73 @@ impl Hold {
     }
 
     /// When the table is told that permits are free, if some are that it does not know of.
-    pub(super) fn part_due(&self, cx: &Context<'_>) -> Option<Moment> {
-        if let Some(sending) = self.part.sending {
+    pub(super) fn frees_at(&self, cx: &Context<'_>) -> Option<Moment> {
+        if let Some(sending) = self.freeing.sending {
             return sending.due();
         }
-        let is_spare = self.part.counts_on < self.held.permits && !self.is_followed(cx);
-        is_spare.then(|| self.part.not_before.max(self.owed_until()))
+        let is_spare = self.freeing.counts_on < self.held.permits && !self.is_followed(cx);
+        is_spare.then(|| self.freeing.not_before.max(self.owed_until()))
     }
 
     /// Sends the next try. Where another caller follows, nothing that its own caller has begun may act any more, and its permits stay.
-    pub(super) fn sends_part(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn sends_freeing(&mut self, cx: &mut Context<'_>) {
         let (permits, nonce, held) = (cx.lock.permits, self.attempt.nonce, self.held);
         let is_followed = self.is_followed(cx);
-        self.part.frees_of = (!is_followed).then_some(held);
+        self.freeing.frees_of = (!is_followed).then_some(held);
         let write = match is_followed {
             true => LockWrite::pass_on(permits, nonce, held.footing.ticket, self.turns() - 1),
-            false => LockWrite::downgrade(permits, nonce, held, self.part.counts_on),
+            false => LockWrite::downgrade(permits, nonce, held, self.freeing.counts_on),
         };
         let request = cx.send(self.of(cx), What::shown(write));
-        match &mut self.part.sending {
-            Some(sending) => sending.sent(request, cx.clocks.now),
-            None => {
-                let policy = Policy::until(self.ends(), cx.terms);
-                self.part.sending = Some(Sending::new(policy, request, cx.clocks.now));
-            }
-        }
+        let policy = Policy::until(self.ends(), cx.terms);
+        Sending::tries(&mut self.freeing.sending, policy, request, cx.clocks.now);
     }
 
     /// Takes in the answer. Where the hold stands elsewhere by now, or has fewer permits, it is asked again.
-    pub(super) fn is_parted(&mut self, reply: Reply, cx: &mut Context<'_>) -> Fate {
+    pub(super) fn is_freed(&mut self, reply: Reply, cx: &mut Context<'_>) -> Fate {
         let item = match (reply.item().cloned(), reply.answer) {
             (item, Ok(_)) => item,
-            (_, Err(failure)) => return self.failed_to_part(failure, cx),
+            (_, Err(failure)) => return self.failed_to_free(failure, cx),
         };
-        self.part.sending = None;
-        let ticket = self.held.footing.ticket;
-        let shown = item.as_deref().and_then(|item| {
-            let (at, entry) = item.hold_of(self.attempt.nonce, ticket)?;
-            Some((ItemHold::of(item, at, entry), entry.tickets < self.turns()))
-        });
-        let (Some((still, is_passed)), Some(item)) = (shown, item.as_ref()) else {
-            return self.parts_with_all(item, cx);
+        self.freeing.sending = None;
+        let own = item.as_deref().and_then(|item| self.own(item));
+        let own = own.map(|(still, entry)| (still, entry.tickets < self.turns()));
+        let (Some((still, is_passed)), Some(item)) = (own, item.as_ref()) else {
+            return self.loses_to(item, cx);
         };
         self.held = still;
         self.sees(item);
         self.shows(cx);
         cx.lets_in(item);
         self.acts_late &= !is_passed;
-        let is_spare = self.part.counts_on < still.permits && !self.is_followed(cx);
-        let is_as_it_was = match self.part.frees_of {
+        let is_spare = self.freeing.counts_on < still.permits && !self.is_followed(cx);
+        let is_as_it_was = match self.freeing.frees_of {
             Some(before) => is_spare && still.stands_as(&before),
             None => !is_passed,
         };
         match is_spare {
-            _ if is_as_it_was => return self.parts_with_all(Some(Arc::clone(item)), cx),
-            true => self.sends_part(cx),
-            false => self.part_is(&Ok(Done::Freed), cx),
+            _ if is_as_it_was => return self.loses_to(Some(Arc::clone(item)), cx),
+            true => self.sends_freeing(cx),
+            false => self.freed(&Ok(Done::Freed), cx),
         }
         Fate::Stays
     }
 
-    fn failed_to_part(&mut self, failure: Failed, cx: &mut Context<'_>) -> Fate {
-        let Some(sending) = &mut self.part.sending else {
+    fn failed_to_free(&mut self, failure: Failed, cx: &mut Context<'_>) -> Fate {
+        let Some(sending) = &mut self.freeing.sending else {
             return Fate::Stays;
         };
         if let Some(failure) = cx.failed(sending, failure) {
-            self.part.sending = None;
-            self.part.not_before = cx.now() + cx.terms.heartbeat / 4;
+            self.freeing.sending = None;
+            self.freeing.not_before = cx.now() + cx.terms.heartbeat / 4;
             cx.note(Note::NotFreed(self.ticket, failure.clone()));
-            self.part_is(&Err(failure), cx);
+            self.freed(&Err(failure), cx);
         }
         Fate::Stays
     }
 
     /// The table does not show it as it should.
-    fn parts_with_all(&mut self, item: Option<Arc<LockItem>>, cx: &mut Context<'_>) -> Fate {
+    fn loses_to(&mut self, item: Option<Arc<LockItem>>, cx: &mut Context<'_>) -> Fate {
         if let Life::Held = self.life {
             self.loses(evicted(item, self.ticket), cx);
         }
@@ -148,8 +139,8 @@ impl Hold {
     }
 
     /// What became of the orders.
-    pub(super) fn part_is(&mut self, done: &Result<Done, Failed>, cx: &mut Context<'_>) {
-        for giver in self.part.givers.drain(..) {
+    pub(super) fn freed(&mut self, done: &Result<Done, Failed>, cx: &mut Context<'_>) {
+        for giver in self.freeing.givers.drain(..) {
             cx.shared.is_done(Some(giver), done.clone());
         }
     }
