@@ -295,7 +295,9 @@ impl View {
 
     fn requested(&self, now: &Now) -> Option<YieldRequest> {
         let asked: &Notice = now.seen.item.asked.as_deref()?;
-        asked.is_for(self.ticket).then(|| yield_request(asked))
+        // Of the tickets of its place its own may be passed on in the table already.
+        let place = now.seen.held.footing.ticket;
+        asked.is_for(place).then(|| yield_request(asked))
     }
 
     pub(crate) fn yield_requested(&self) -> Option<YieldRequest> {

@@ -205,7 +205,7 @@ impl Hold {
         let is_broken = |item: &Arc<LockItem>| {
             item.broken
                 .as_ref()
-                .is_some_and(|it| it.is_for(self.ticket))
+                .is_some_and(|it| it.is_for(self.place()))
         };
         let is_gone = still.is_none() && !item.as_ref().is_some_and(is_broken);
         let done = match is_gone && was_in_doubt && has_time {

@@ -73,10 +73,15 @@ impl Hold {
         is_spare.then(|| self.freeing.not_before.max(self.owed_until()))
     }
 
-    /// Sends the next try. Where another caller follows, nothing that its own caller has begun may act any more, and its permits stay.
+    /// Sends the next try, unless another answer has shown that an earlier one was applied. Where another caller follows, nothing that its own
+    /// caller has begun may act any more, and its permits stay.
     pub(super) fn sends_freeing(&mut self, cx: &mut Context<'_>) {
         let (permits, nonce, held) = (cx.lock.permits, self.attempt.nonce, self.held);
         let is_followed = self.is_followed(cx);
+        if !is_followed && self.freeing.counts_on >= held.permits {
+            self.freeing.sending = None;
+            return self.freed(&Ok(Done::Freed), cx);
+        }
         self.freeing.frees_of = (!is_followed).then_some(held);
         let write = match is_followed {
             true => LockWrite::pass_on(permits, nonce, held.footing.ticket, self.turns() - 1),
@@ -133,7 +138,7 @@ impl Hold {
     /// The table does not show it as it should.
     fn loses_to(&mut self, item: Option<Arc<LockItem>>, cx: &mut Context<'_>) -> Fate {
         if let Life::Held = self.life {
-            self.loses(evicted(item, self.ticket), cx);
+            self.loses(evicted(item, self.place()), cx);
         }
         Fate::Stays
     }

@@ -205,6 +205,11 @@ impl Hold {
         self.ticket
     }
 
+    /// The newest ticket of its place, which names it: its turn may be passed on in the table already.
+    pub(super) fn place(&self) -> Ticket {
+        self.held.footing.ticket
+    }
+
     /// Whether its caller has given it back, and it still stands in the table.
     pub(super) fn is_ending(&self) -> bool {
         match self.life {

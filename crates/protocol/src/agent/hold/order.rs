@@ -158,7 +158,7 @@ impl Hold {
             Some(_) => Done::NotOurs(item),
             None => {
                 if let Life::Held = self.life {
-                    self.loses(evicted(item.clone(), self.ticket), cx);
+                    self.loses(evicted(item.clone(), self.place()), cx);
                 }
                 Done::NotOurs(item)
             }

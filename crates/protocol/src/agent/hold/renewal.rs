@@ -259,7 +259,7 @@ impl Hold {
         match self.life {
             Life::Granting(_) => {
                 cx.doubts(&self.attempt, Ticket::default());
-                let why = evicted(item.clone(), self.held.footing.ticket);
+                let why = evicted(item.clone(), self.place());
                 cx.callers.kept.place_lost = Some(why);
                 match self.waits {
                     true => Fate::Again(None),
@@ -270,7 +270,7 @@ impl Hold {
                 self.ends_with(reply, Ok(Done::NotOurs(item)), cx)
             }
             Life::Held => {
-                self.loses(evicted(item, self.ticket), cx);
+                self.loses(evicted(item, self.place()), cx);
                 Fate::Stays
             }
             Life::Lost | Life::Kept(..) | Life::Releasing(_) | Life::LeasingOut(_) => Fate::Stays,
