@@ -52,6 +52,8 @@ pub(crate) fn yield_request(asked: &Notice) -> YieldRequest {
 /// The error of a call that is refused after so long.
 pub(crate) fn refused(why: Refusal, name: &LockName, waited: Duration, config: &Config) -> Error {
     match why {
+        // A call that asked for a lease is told of it before.
+        Refusal::Leased { item, .. } => holder::not_granted(name, Some(&item), None, waited),
         Refusal::NotGranted { item, position } => {
             holder::not_granted(name, item.as_deref(), position.map(count), waited)
         }

@@ -61,6 +61,7 @@ impl FairLock {
             attributes: self.attributes.clone(),
             is_observed: self.observer.is_some(),
             denies_self_wait: self.denies_self_wait,
+            lease: None,
         }
     }
 }

@@ -79,37 +79,36 @@ impl World {
         let plain = plain.filter(|_| is_refused);
         let meets = self.meets(host, number).filter(|_| is_refused);
         let meets_dead = self.meets_dead(number, self.at).filter(|_| is_refused);
-        let limit = self.limit();
-        let share = self.share();
+        let (limit, share, named) = (self.limit(), self.share(), self.names(host));
         let plain = plain.filter(|_| share.is_none());
         let denies_self_wait = self.rng.u8(0..12) == 0;
         let is_observed = !is_refused && self.rng.u8(0..3) == 0;
-        let is_bound = bounds != Bounds::default() || limit.is_some() || share.is_some();
-        let is_plain = !is_refused && !is_bound;
+        let has_more = share.is_some() || named.is_some();
+        let is_bound = bounds != Bounds::default() || limit.is_some() || has_more;
         let it = &mut self.hosts[host];
         let asker = &mut it.callers[caller];
         asker.doing = Doing::Asking { call };
         (asker.lock, asker.call, asker.asked) = (number, self.calls, self.at);
         (asker.min, asker.max) = (bounds.min.map(nanos), bounds.max.map(nanos));
         (asker.begins_later, asker.requests) = (bounds.begin_later, 0);
-        asker.share = share;
-        (asker.waits, asker.is_plain, asker.limit) = (!is_refused, is_plain, limit);
+        (asker.share, asker.named, asker.newest) = (share, named.clone(), None);
+        (asker.waits, asker.limit) = (!is_refused, limit);
+        asker.is_plain = !is_refused && !is_bound;
         (asker.is_observed, asker.denies_self_wait) = (is_observed, denies_self_wait);
         (asker.place, asker.is_kept) = (None, false);
         (asker.plain, asker.meets, asker.meets_dead) = (plain, meets, meets_dead);
         let lasts = nanos(it.terms.no_wait_lasts());
-        let timeout = nanos(it.terms.request_timeout);
         asker.until = match wait {
             Wait::No => self.at,
             Wait::Until(until) => it.clock.when(until),
             Wait::Forever => At::MAX / 2,
         };
+        let (call_no, until, late) = (asker.call, asker.until, it.late);
         let due = match wait {
             Wait::No => self.at + lasts + lasts / 90 + 50 * MS,
-            Wait::Until(_) => asker.until + timeout + timeout / 90 + 50 * MS,
-            Wait::Forever => asker.until,
+            Wait::Until(_) => it.answered_by(until),
+            Wait::Forever => until,
         };
-        let (call_no, late) = (asker.call, it.late);
         self.see(Seen::Asked {
             call: call_no,
             lock: number,
@@ -123,6 +122,7 @@ impl World {
             max_waiters: limit,
             is_observed,
             denies_self_wait,
+            lease: named,
             ..Claim::default()
         };
         let process = self.hosts[host].process(host);

@@ -62,12 +62,18 @@ impl World {
         }
     }
 
+    /// Whether nothing went wrong for a host since long before a call.
+    pub(crate) fn is_quiet(&self, host: usize, asked: At) -> bool {
+        let it = &self.hosts[host];
+        it.troubled_at == 0 || it.troubled_at + QUIET < asked
+    }
+
     /// A turn takes a request to enter and one to release. One that lasts takes a renewal for each heartbeat, and for its shares of
     /// the stagger.
     pub(crate) fn counts_turn(&mut self, host: usize, held: &Held, outcome: Outcome) {
         let it = &self.hosts[host];
         let caller = &it.callers[held.caller];
-        let is_calm = it.troubled_at == 0 || it.troubled_at + QUIET < caller.asked;
+        let is_calm = self.is_quiet(host, caller.asked);
         let is_released = matches!(outcome, Outcome::HandedOff | Outcome::KeptOn);
         let Some(before) = caller.plain.filter(|_| is_calm && is_released) else {
             return;

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairlock_protocol::agent::{
-    Done, HoldId, HoldView, Input, Loss, Order, Output, Refusal, ReplyId,
+    Done, HoldId, HoldView, Input, Lock, Loss, Note, Order, Output, Refusal, ReplyId,
 };
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
+use fairlock_protocol::ticket::Ticket;
 
 use crate::agenda::{At, Event, MS, SECOND};
 use crate::callers::data_of;
-use crate::host::{Caller, Doing, Held, PERMITS};
+use crate::host::{Caller, Doing, Held, PERMITS, number};
 use crate::misbehaviour::Misbehaviour;
 use crate::plan::nanos;
 use crate::seen::{Data, Grant, How, Outcome, Seen, Why};
@@ -43,6 +44,8 @@ impl World {
             Some(wrong) => input.and_then(|input| wrong.hears(input)),
             None => input,
         };
+        let shown = input.as_ref();
+        let shown = shown.and_then(|input| self.is_shown_a_lease(host, input));
         self.hosts[host].handle(now, input);
         while let Some(output) = self.hosts[host].poll_output() {
             self.tell_output(host, &output);
@@ -54,6 +57,9 @@ impl World {
                     }
                 }
             }
+        }
+        if let Some(shown) = shown {
+            self.has_heard(host, shown);
         }
         while let Some((id, request)) = self.hosts[host].poll_request() {
             let times = self.misbehaviour.map_or(1, |wrong| wrong.sends(&request));
@@ -116,6 +122,10 @@ impl World {
             Output::Lost { hold, why } => self.lost(host, hold, &why),
             Output::Done { reply, done } => self.done(host, reply, done),
             Output::Send { to, datagram } => self.sends_datagram(&to, datagram),
+            Output::Noted {
+                lock,
+                note: Note::GrantedLate(ticket),
+            } => self.is_granted_late(host, &lock, ticket),
             Output::Unfit | Output::Undone { .. } | Output::Noted { .. } | Output::Shown { .. } => {
             }
         }
@@ -157,6 +167,7 @@ impl World {
             margin: nanos(it.terms.margin),
         };
         let call = asker.call;
+        self.is_no_hold(host, caller);
         self.is_before_its_turn(host, caller);
         let it = &mut self.hosts[host];
         let begins_later = grant.begins_later;
@@ -173,6 +184,7 @@ impl World {
                 ended: At::MAX,
                 puts: 0,
                 keeps: seen.held.permits,
+                frees_later: false,
                 leases: None,
                 began: (!begins_later).then_some(self.at),
             },
@@ -216,6 +228,21 @@ impl World {
         }
     }
 
+    /// A place is granted the lock when its lease is over, so that its callers lose their turn. By what clocks differ, short leases are.
+    fn is_granted_late(&mut self, host: usize, of: &Lock, ticket: Ticket) {
+        let lock = number(of);
+        let it = &mut self.hosts[host];
+        let is_long = it.terms.lease > LONG_LEASE;
+        if is_long && it.troubled_at == 0 && self.plan.is_right() {
+            let message = format!("{ticket} is granted late, though nothing was wrong");
+            self.fail("holds are kept", Some(lock), message);
+            return;
+        }
+        let asks = |caller: &&mut Caller| caller.lock == lock;
+        let callers = it.callers.iter_mut().filter(asks);
+        callers.for_each(|caller| caller.is_plain = false);
+    }
+
     /// The caller may have left while the client did not know yet.
     fn granted_to_nobody(&mut self, host: usize, call: u64, hold: HoldId) {
         if !self.hosts[host].cancelled.contains(&call) {
@@ -242,6 +269,11 @@ impl World {
         let is_closing = it.is_closing;
         let is_late = self.at + MS >= asker.until;
         self.see(Seen::Answered { call, lock, late });
+        let asker = &mut self.hosts[host].callers[caller];
+        if asker.named.is_some() && !waits {
+            // What its requests got is a lease, and stays.
+            asker.nonces.clear();
+        }
         self.has_left(host, caller);
         self.is_refused_early(host, caller, &why);
         match &why {
@@ -251,6 +283,7 @@ impl World {
                 self.was_kept_out(host, caller, item);
                 self.counts_refusal(host, caller, item);
             }
+            Refusal::Leased { item, .. } => self.has_come_to(host, caller, item),
             Refusal::ShutDown if !is_closing => {
                 self.fail(
                     "calls",
@@ -313,7 +346,7 @@ impl World {
 
     fn is_asked(&mut self, hold: u32, lock: usize, seen: &HoldView) {
         let asked = seen.item.asked.as_ref();
-        if asked.is_some_and(|asked| asked.is_for(seen.ticket)) {
+        if asked.is_some_and(|asked| asked.is_for(seen.held.footing.ticket)) {
             self.see(Seen::AskedToYield { hold, lock });
         }
     }

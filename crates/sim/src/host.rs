@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use fairlock_protocol::agent::record::Recorder;
 use fairlock_protocol::agent::{
-    Client, Clocks, HoldId, Input, Lock, Output, Random, ReplyId, Request, RequestId, Stood, Terms,
-    Turn,
+    Client, Clocks, HoldId, Input, LeaseTerm, Lock, Output, Random, ReplyId, Request, RequestId,
+    Stood, Terms, Turn,
 };
 use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::moment::{Moment, ServerTime};
 use fairlock_protocol::told::ToldTime;
 use fastrand::Rng;
 
-use crate::agenda::{At, Process};
+use crate::agenda::{At, MS, Process};
 use crate::causes::Trouble;
 use crate::clocks::HostClock;
-use crate::plan::HostPlan;
+use crate::plan::{HostPlan, nanos};
 use crate::seen::Data;
 
 /// The permits of an exclusive lock.
@@ -213,6 +213,12 @@ impl Host {
         self.record = Recorder::new(Vec::new(), &self.terms).ok();
     }
 
+    /// When a call that waits is answered at the latest, whose time was over then.
+    pub(crate) fn answered_by(&self, over: At) -> At {
+        let timeout = nanos(self.terms.request_timeout);
+        over + timeout + timeout / 90 + 50 * MS
+    }
+
     /// The caller whose call this is.
     pub(crate) fn caller_of(&self, call: u64) -> Option<usize> {
         let asks = |it: &Caller| matches!(it.doing, Doing::Asking { call: of } if of == call);
@@ -248,7 +254,11 @@ pub(crate) struct Caller {
     pub(crate) max: Option<At>,
     /// How many permits it wants, if it does not want all.
     pub(crate) share: Option<u64>,
+    /// The lease that it asks for by its name.
+    pub(crate) named: Option<LeaseTerm>,
     pub(crate) begins_later: bool,
+    /// The newest request of its call.
+    pub(crate) newest: Option<RequestId>,
     /// How many requests were sent for this turn.
     pub(crate) requests: u32,
     /// How often the lock was changed before the turn. `None` if something was in its way.
@@ -301,6 +311,8 @@ pub(crate) struct Held {
     pub(crate) puts: u64,
     /// How many permits its caller counts on.
     pub(crate) keeps: u64,
+    /// Its client could not free a part.
+    pub(crate) frees_later: bool,
     /// For how long it is to last as a lease.
     pub(crate) leases: Option<Duration>,
     /// When its bounds began.

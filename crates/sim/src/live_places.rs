@@ -78,7 +78,9 @@ impl World {
             self.asks_as(parcel, own);
         }
         let was = |entry: &Entry| before?.entries().find(|it| it.nonce == entry.nonce);
-        for entry in meant.entries().filter(|it| !it.given_back) {
+        // What is a lease is watched by what its owner is told.
+        let is_watched = |entry: &&Entry| !entry.given_back && entry.id.is_none();
+        for entry in meant.entries().filter(is_watched) {
             if was(entry).map(|it| it.beat) != Some(entry.beat) {
                 self.standing.establishes(lock, entry, sent);
             }

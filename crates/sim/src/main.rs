@@ -15,6 +15,7 @@ mod kept_out;
 mod live_places;
 mod misbehaviour;
 mod mistakes;
+mod named;
 mod network;
 mod operator;
 mod oracles;

@@ -43,6 +43,8 @@ pub(crate) enum Misbehaviour {
     OwesNoMargin,
     FreesNothing,
     LeasesForLess,
+    ForgetsTheName,
+    TellsNoLease,
     JudgesByTheDateAlone,
     JudgesByTheWallClockAlone,
     JudgesNobody,
@@ -67,6 +69,7 @@ impl Misbehaviour {
             (AcceptsFewerBefore, Input::Call { claim, .. }) => {
                 claim.max_waiters = claim.max_waiters.map(|most| most / 2);
             }
+            (ForgetsTheName, Input::Call { claim, .. }) => claim.lease = None,
             (DeniesAnySelfWait, Input::Call { claim, .. }) => claim.denies_self_wait = true,
             (
                 ForgetsTheBeginning,
@@ -121,6 +124,13 @@ impl Misbehaviour {
             (TellsNoLoss, Output::Lost { .. })
             | (TellsNoRefusal, Output::Refused { .. })
             | (TellsNoOutcome, Output::Done { .. }) => return Vec::new(),
+            (
+                TellsNoLease,
+                Output::Refused {
+                    why: Refusal::Leased { .. },
+                    ..
+                },
+            ) => return Vec::new(),
             (
                 TellsNoBreak,
                 Output::Lost {

@@ -27,7 +27,7 @@ impl World {
     /// Sends a request of a client.
     pub(crate) fn send(&mut self, host: usize, id: RequestId, request: Request) {
         self.requests += 1;
-        self.note_request(host, &request);
+        self.note_request(host, id, &request);
         let fate = self.fate(host, &request);
         let [to, back] = [(); 2].map(|()| self.latency(host));
         let fault = self
@@ -284,7 +284,7 @@ impl World {
     }
 
     /// The request is one of a caller's turn.
-    fn note_request(&mut self, host: usize, request: &Request) {
+    fn note_request(&mut self, host: usize, id: RequestId, request: &Request) {
         let it = &mut self.hosts[host];
         let caller = match request.of {
             Of::Call(call) => it.caller_of(call.0),
@@ -293,6 +293,7 @@ impl World {
         };
         if let Some(caller) = caller {
             it.callers[caller].requests += 1;
+            it.callers[caller].newest = Some(id);
         }
         self.collects(&request.what);
         self.tell_sending(host, request);

@@ -6,7 +6,7 @@ use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::stamps::Stamps;
 
-use crate::agenda::{MS, SECOND};
+use crate::agenda::{At, MS, SECOND};
 use crate::clocks::shifted;
 use crate::host::{Doing, Held};
 use crate::plan::nanos;
@@ -35,12 +35,15 @@ impl World {
         self.mail(host, Input::Order { hold, order, reply });
     }
 
-    /// They are free, unless a caller of the same host may be next at that place, or the hold has a shortest time.
+    /// They are free, unless a caller of the same host may be next at that place, or the hold has a shortest time. After a failure its client
+    /// tries again later.
     pub(crate) fn has_freed(&mut self, host: usize, hold: HoldId, done: &Result<Done, Failure>) {
-        let it = &self.hosts[host];
-        let Some(held) = it.holds.get(&hold).filter(|held| !held.is_over) else {
+        let it = &mut self.hosts[host];
+        let Some(held) = it.holds.get_mut(&hold).filter(|held| !held.is_over) else {
             return;
         };
+        held.frees_later |= done.is_err();
+        let (it, held) = (&self.hosts[host], &self.hosts[host].holds[&hold]);
         let asks = |doing: &Doing| matches!(doing, Doing::Asking { .. });
         let is_next = it
             .callers
@@ -48,7 +51,8 @@ impl World {
             .any(|other| asks(&other.doing) && other.lock == held.lock);
         let is_open = it.freeing.values().any(|other| *other == hold);
         let is_bound = it.callers[held.caller].min.is_some();
-        if !matches!(done, Ok(Done::Freed))
+        if held.frees_later
+            || !matches!(done, Ok(Done::Freed))
             || is_next
             || is_open
             || is_bound
@@ -69,20 +73,23 @@ impl World {
     /// How a hold ends: it is released, or becomes a lease.
     pub(crate) fn ending(&mut self, host: usize, hold: HoldId, is_unused: bool) -> Order {
         let has_leases = self.plan.has_leases && !self.is_calm && !is_unused;
-        if !has_leases || !self.front_ends.is_dated() || self.rng.u8(0..4) > 0 {
+        let it = &mut self.hosts[host];
+        let Some(held) = it.holds.get_mut(&hold) else {
+            return Order::Release { is_unused };
+        };
+        let caller = &mut it.callers[held.caller];
+        let may_lease = has_leases && self.front_ends.is_dated();
+        // What was waited for as a lease becomes one.
+        if !may_lease || (caller.named.is_none() && self.rng.u8(0..4) > 0) {
             return Order::Release { is_unused };
         }
-        let it = &mut self.hosts[host];
-        let span = it.terms.lease.mul_f64(0.1 + self.rng.f64());
-        if let Some(held) = it.holds.get_mut(&hold) {
-            held.leases = Some(span);
-            it.callers[held.caller].plain = None;
-        }
-        Order::LeaseOut(LeaseTerm {
+        let term = caller.named.clone().unwrap_or_else(|| LeaseTerm {
             id: "lease".into(),
-            span,
+            span: it.terms.lease.mul_f64(0.1 + self.rng.f64()),
             past: Stamps::default(),
-        })
+        });
+        (held.leases, caller.plain) = (Some(term.span), None);
+        Order::LeaseOut(term)
     }
 
     /// A hold that does not become a lease does not stand there, by the item that says so.
@@ -101,20 +108,30 @@ impl World {
             let message = format!("{} is a lease of {:?}", held.ticket, lease.lease);
             self.fail("leases last", Some(lock), message);
         }
-        let Some(server) = lease.stamps.server.filter(|_| self.plan.is_right()) else {
-            return;
-        };
-        let began = nanos(server.0.saturating_sub(shifted(0, 0)));
-        let off = self.plan.skew() + SECOND;
-        if began + off < held.ended {
+        if let Some(began) = self.lasts(held.uid, lock, lease)
+            && began + self.off() < held.ended
+        {
             let early = (held.ended - began) / MS;
             let message = format!("the lease of {} counts from {early} ms before", held.ticket);
             self.fail("leases last", Some(lock), message);
         }
-        let until = (began + nanos(lease.lease)).saturating_sub(off);
+    }
+
+    /// By how much the clocks that matter may be off.
+    fn off(&self) -> At {
+        self.plan.skew() + SECOND
+    }
+
+    /// Others count on a lease that stands there, as long as it lasts by clocks that are right: by the earlier of its stamps, because a `Date`
+    /// that was carried over a long silence is late. Returns when it began.
+    pub(crate) fn lasts(&mut self, hold: u32, lock: usize, lease: &Entry) -> Option<At> {
+        let server = lease.stamps.server.filter(|_| self.plan.is_right())?;
+        let host = lease.stamps.host.map(|host| host.0);
+        let began = host.map_or(server.0, |host| host.min(server.0));
+        let began = nanos(began.saturating_sub(shifted(0, 0)));
+        let until = (began + nanos(lease.lease)).saturating_sub(self.off());
         if until > self.at {
-            let hold = held.uid;
-            let place = held.place;
+            let place = lease.ticket.get();
             self.see(Seen::Leased {
                 hold,
                 lock,
@@ -123,5 +140,6 @@ impl World {
                 until,
             });
         }
+        Some(began)
     }
 }

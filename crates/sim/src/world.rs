@@ -428,6 +428,11 @@ impl World {
                 |item: &Arc<LockItem>| item.position_of_place(entry.nonce, entry.ticket).is_some();
             if !after.as_ref().is_some_and(stays) {
                 let ticket = entry.ticket.get();
+                if by_release && entry.id.is_some() {
+                    // Another caller may have been told of it, and nobody here releases one.
+                    let message = format!("the lease of {ticket} is given back by a client");
+                    self.fail("leases last", Some(lock), message);
+                }
                 self.see(Seen::Unseated {
                     lock,
                     ticket,

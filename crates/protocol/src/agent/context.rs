@@ -299,7 +299,9 @@ impl Attempt {
 
     /// The entry of a place with this ticket, stamped now.
     pub(super) fn entry(&self, claim: &Claim, ticket: Ticket, cx: &Context<'_>) -> Entry {
-        let stamps = cx.clocks.stamps();
+        let named = claim.enters_as();
+        let stamps = named.map_or_else(|| cx.clocks.stamps(), |named| named.begins(&cx.clocks));
+        let lease = || cx.terms.in_table(claim.bounds.lease(cx.terms));
         Entry {
             nonce: self.nonce,
             owner: cx.terms.owner.to_string(),
@@ -307,10 +309,10 @@ impl Attempt {
             tickets: self.tickets,
             permits: claim.takes(cx.lock),
             attributes: claim.attributes.clone(),
-            id: None,
+            id: named.map(|named| named.id.to_string()),
             beat: 0,
             session: None,
-            lease: cx.terms.in_table(claim.bounds.lease(cx.terms)),
+            lease: named.map_or_else(lease, |named| named.span),
             stamps,
             since: stamps.server,
             given_back: false,

@@ -87,5 +87,5 @@ impl Gathering {
 /// Whether a caller may take its turn at a place with others: it waits, and its entry says nothing of its own.
 pub(super) fn gathers(claim: &Claim) -> bool {
     let is_plain = claim.bounds == Bounds::default() && claim.attributes == Attributes::default();
-    claim.waits() && claim.permits.is_none() && is_plain
+    claim.waits() && claim.permits.is_none() && claim.lease.is_none() && is_plain
 }

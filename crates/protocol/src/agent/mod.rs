@@ -45,6 +45,7 @@ use crate::entry::{Entry, Nonce};
 use crate::failure::Failure;
 use crate::item::{ItemHold, LockItem, Notice};
 use crate::moment::Moment;
+use crate::stamps::Reading;
 use crate::ticket::Ticket;
 
 /// A call of a caller, until it is answered.
@@ -272,6 +273,13 @@ pub enum Refusal {
     },
     /// A hold of its own client is in the way, for which it does not wait.
     Own(Box<HoldView>),
+    /// A lease of its name has the lock, as this item shows: its own, or one that another caller asked for.
+    Leased {
+        /// The item.
+        item: Arc<LockItem>,
+        /// What its answer told of the time.
+        reading: Reading,
+    },
     /// Its time ended before DynamoDB served it.
     Late {
         /// Whether DynamoDB answered any of its requests.

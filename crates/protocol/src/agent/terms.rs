@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Clocks;
 use crate::entry::Attributes;
 use crate::lease;
 use crate::moment::Moment;
@@ -130,6 +131,9 @@ pub struct Claim {
     pub is_observed: bool,
     /// It does not wait for a hold of its own client.
     pub denies_self_wait: bool,
+    /// The lease that it asks for. A lease of that name that has the lock, whoever asked for it, answers the call. If the call does not
+    /// wait, its entry bears that name and lasts so long, and no client watches over it.
+    pub lease: Option<LeaseTerm>,
 }
 
 /// How long a caller waits for its turn.
@@ -153,6 +157,11 @@ impl Claim {
     /// How many permits it takes.
     pub(super) fn takes(&self, lock: &Lock) -> u64 {
         self.permits.unwrap_or(lock.permits)
+    }
+
+    /// The lease that its entry is from the first write on.
+    pub(super) fn enters_as(&self) -> Option<&LeaseTerm> {
+        self.lease.as_ref().filter(|_| !self.waits())
     }
 
     /// Whether others may hold the lock beside it.
@@ -197,4 +206,11 @@ pub struct LeaseTerm {
     pub span: Duration,
     /// A time that has passed, unless the client knows a later one.
     pub past: Stamps,
+}
+
+impl LeaseTerm {
+    /// From when its owner counts: a time that has passed, so that it never lasts longer than others believe.
+    pub(super) fn begins(&self, clocks: &Clocks) -> Stamps {
+        clocks.past().unwrap_or(self.past)
+    }
 }

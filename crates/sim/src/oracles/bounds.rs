@@ -179,6 +179,11 @@ impl Oracle for Kept {
                     own.grant.until = *until;
                 }
             }
+            Seen::Parted { hold, keeps, .. } => {
+                if let Some(own) = self.holds.get_mut(hold) {
+                    own.grant.permits = *keeps;
+                }
+            }
             Seen::Released {
                 hold,
                 lock,

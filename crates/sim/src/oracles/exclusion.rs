@@ -4,7 +4,7 @@
 use super::Oracle;
 use crate::agenda::At;
 use crate::host::PERMITS;
-use crate::seen::Seen;
+use crate::seen::{Grant, Seen};
 
 struct Believer {
     hold: u32,
@@ -12,6 +12,8 @@ struct Believer {
     place: u64,
     permits: u64,
     until: At,
+    /// No client watches over it, and none ends it before.
+    is_lease: bool,
 }
 
 /// Who believes, of each lock.
@@ -37,6 +39,41 @@ impl Exclusion {
         let mut others = others.filter(|_| taken + permits > PERMITS);
         others.next().map(|it| it.ticket)
     }
+
+    fn granted(&mut self, at: At, grant: &Grant) -> Result<(), String> {
+        let (lock, ticket) = (grant.lock, grant.ticket);
+        let is_broken = self.broken[lock].contains(&grant.place);
+        let other = self.other(at, lock, (grant.hold, grant.permits));
+        if let Some(other) = other.filter(|_| !is_broken) {
+            return Err(format!(
+                "{ticket} has the lock while {other} believes that it does"
+            ));
+        }
+        self.believers[lock].push(Believer {
+            hold: grant.hold,
+            ticket,
+            place: grant.place,
+            permits: grant.permits,
+            until: grant.until,
+            is_lease: false,
+        });
+        match grant.until <= at {
+            true => Err(format!("{ticket} is granted when its time is over")),
+            false => Ok(()),
+        }
+    }
+
+    /// Each of those who ask for a lease by its name may be told of it.
+    fn leased(&mut self, at: At, lock: usize, lease: Believer) -> Result<(), String> {
+        let place = lease.place;
+        self.believers[lock].retain(|it| !it.is_lease || it.place != place);
+        let other = self.other(at, lock, (lease.hold, lease.permits));
+        if let Some(other) = other.filter(|_| !self.broken[lock].contains(&place)) {
+            return Err(format!("{place} is a lease while {other} believes"));
+        }
+        self.believers[lock].push(lease);
+        Ok(())
+    }
 }
 
 impl Oracle for Exclusion {
@@ -46,28 +83,7 @@ impl Oracle for Exclusion {
 
     fn see(&mut self, at: At, seen: &Seen) -> Result<(), String> {
         match seen {
-            Seen::Granted(grant) => {
-                let (lock, ticket) = (grant.lock, grant.ticket);
-                let is_broken = self.broken[lock].contains(&grant.place);
-                if let Some(other) = self
-                    .other(at, lock, (grant.hold, grant.permits))
-                    .filter(|_| !is_broken)
-                {
-                    return Err(format!(
-                        "{ticket} has the lock while {other} believes that it does"
-                    ));
-                }
-                self.believers[lock].push(Believer {
-                    hold: grant.hold,
-                    ticket,
-                    place: grant.place,
-                    permits: grant.permits,
-                    until: grant.until,
-                });
-                if grant.until <= at {
-                    return Err(format!("{ticket} is granted when its time is over"));
-                }
-            }
+            Seen::Granted(grant) => return self.granted(at, grant),
             Seen::Extended { hold, lock, until } => {
                 let mut believers = self.believers[*lock].iter_mut();
                 if let Some(believer) = believers.find(|it| it.hold == *hold) {
@@ -92,22 +108,27 @@ impl Oracle for Exclusion {
                 place,
                 permits,
                 until,
-            } => self.believers[*lock].push(Believer {
-                hold: *hold,
-                ticket: *place,
-                place: *place,
-                permits: *permits,
-                until: *until,
-            }),
+            } => {
+                let lease = Believer {
+                    hold: *hold,
+                    ticket: *place,
+                    place: *place,
+                    permits: *permits,
+                    until: *until,
+                    is_lease: true,
+                };
+                return self.leased(at, *lock, lease);
+            }
             Seen::Ended { hold, lock, .. } => self.believers[*lock].retain(|it| it.hold != *hold),
             Seen::Broken { lock, ticket } => self.broken[*lock].push(*ticket),
             Seen::Unseated {
                 lock,
                 ticket,
-                by_release: false,
+                by_release,
             } => {
                 let mut believers = self.believers[*lock].iter();
-                let believes = believers.any(|it| it.place == *ticket && it.until > at);
+                let believes = believers
+                    .any(|it| it.place == *ticket && it.until > at && (it.is_lease || !by_release));
                 if believes && !self.broken[*lock].contains(ticket) {
                     return Err(format!("the entry of {ticket} ended, which believes in it"));
                 }

@@ -106,7 +106,7 @@ impl Door {
             let exit = Exit::of_queue(self.course, attempt, ticket, snapshot.item);
             return Fate::Leaves(why, exit);
         }
-        match self.attempt.is_in_doubt {
+        match self.attempt.is_in_doubt && self.claim.enters_as().is_none() {
             true => Fate::Leaves(why, Exit::unseen(self.attempt.clone())),
             false => Fate::Refused(why),
         }

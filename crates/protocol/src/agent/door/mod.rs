@@ -430,8 +430,15 @@ impl Door {
     }
 
     fn asks_anew(&mut self, cx: &mut Context<'_>) {
-        cx.doubts(&self.attempt, Ticket::default());
+        self.doubts(cx);
         self.attempt = cx.attempts();
+    }
+
+    /// A late copy of its requests may still bring a place, which is given back when it is seen, unless it is a lease.
+    fn doubts(&self, cx: &mut Context<'_>) {
+        if self.claim.enters_as().is_none() {
+            cx.doubts(&self.attempt, Ticket::default());
+        }
     }
 
     /// This place came to nothing: a call that waits asks for another one. What is still under way was about this one.
@@ -549,6 +556,16 @@ impl Asked {
         match self {
             Asked::Read | Asked::Poll | Asked::Query(_) => Access::Read,
             _ => Access::Write,
+        }
+    }
+
+    /// Whether the call may end with its answer, because that leaves nothing that is not known.
+    fn may_end(&self) -> bool {
+        match self {
+            Asked::Enter(_) | Asked::EnterOver(_) | Asked::Share(..) => true,
+            Asked::Read | Asked::Poll | Asked::RenewSlot(..) => true,
+            Asked::Draw(..) | Asked::Join(_) | Asked::RenewRow(_) => false,
+            Asked::Query(_) | Asked::Delete(_) | Asked::Step(..) => false,
         }
     }
 }

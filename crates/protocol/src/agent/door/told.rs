@@ -7,11 +7,12 @@ use crate::agent::context::{Context, Stamped};
 use crate::agent::fate::{Exit, Fate, Taken};
 use crate::agent::waiter::Heard;
 use crate::agent::waiting::Stand;
-use crate::agent::{Answer, Failed, Refusal, Reply, RequestId, Shown};
+use crate::agent::{Answer, Failed, Lock, Refusal, Reply, RequestId, Shown};
 use crate::doorway::Seen;
 use crate::item::{ItemPosition, LockItem};
 use crate::lease;
 use crate::place::Found;
+use crate::stamps::Reading;
 use crate::ticket::Ticket;
 
 impl Door {
@@ -130,6 +131,13 @@ impl Door {
             _ => None,
         };
         let is_applied = matches!(answer, Answer::Applied(_));
+        if let Some(item) = item
+            .as_ref()
+            .filter(|item| self.is_leased_by(item, cx.lock))
+            && ask.asked.may_end()
+        {
+            return self.is_leased(&ask.asked, Arc::clone(item), heard.reading, cx);
+        }
         if item.as_deref().is_some_and(|item| self.holds_by(item)) && self.is_wanted(cx) {
             self.ending = None;
         }
@@ -263,13 +271,7 @@ impl Door {
                     return self.gives_back((entry.ticket, item), is_old, cx);
                 }
                 self.course.asked(Found::Holds, Seen::Unknown);
-                if matches!(ask.asked, Asked::EnterOver(_)) {
-                    let way = self.way.take();
-                    let rows = way
-                        .iter()
-                        .flat_map(|way| way.snapshot.settled_rows(entry.ticket));
-                    cx.cleans(rows.map(|row| row.ticket).collect());
-                }
+                self.cleans_behind(&ask.asked, entry.ticket, cx);
                 let seen = Some(Arc::clone(&item));
                 cx.tells_waiting(|| Stand {
                     item: seen,
@@ -300,10 +302,53 @@ impl Door {
         }
     }
 
+    /// Whether a lease of the name has the lock that the call asks for.
+    fn is_leased_by(&self, item: &LockItem, lock: &Lock) -> bool {
+        let lease = self.claim.lease.as_ref();
+        lease.is_some_and(|lease| item.lease_of(&lease.id, self.claim.takes(lock)).is_some())
+    }
+
+    /// That is what the call came for. No client gives up a lease that it sees: another caller may have been told of it.
+    fn is_leased(
+        &mut self,
+        asked: &Asked,
+        item: Arc<LockItem>,
+        reading: Reading,
+        cx: &mut Context<'_>,
+    ) -> Fate {
+        self.ending = None;
+        let own = match item.position_of(self.attempt.nonce) {
+            Some(ItemPosition::Has(_, own) | ItemPosition::Successor(_, own)) => Some(own.ticket),
+            None => None,
+        };
+        let why = Refusal::Leased {
+            item: Arc::clone(&item),
+            reading,
+        };
+        match own.filter(|_| self.queue.is_none()) {
+            Some(ticket) if self.claim.waits() => {
+                Fate::Leaves(why, Exit::of(self.attempt.clone(), ticket, item))
+            }
+            own => {
+                own.into_iter()
+                    .for_each(|ticket| self.cleans_behind(asked, ticket, cx));
+                self.ends(why)
+            }
+        }
+    }
+
+    /// Has the rows deleted that a place with this ticket has left behind, if it went over them.
+    fn cleans_behind(&mut self, asked: &Asked, ticket: Ticket, cx: &mut Context<'_>) {
+        if let (Asked::EnterOver(_), Some(way)) = (asked, self.way.take()) {
+            let rows = way.snapshot.settled_rows(ticket);
+            cx.cleans(rows.map(|row| row.ticket).collect());
+        }
+    }
+
     /// A refusal that shows the item says that no try was applied before it. A copy may still come.
     pub(super) fn resolved(&mut self, item: Option<&Arc<LockItem>>, cx: &mut Context<'_>) {
         if item.is_some() || self.attempt.is_in_doubt {
-            cx.doubts(&self.attempt, Ticket::default());
+            self.doubts(cx);
             self.attempt.is_in_doubt = false;
         }
     }

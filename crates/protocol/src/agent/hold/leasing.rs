@@ -55,11 +55,10 @@ impl Hold {
         let write = match self.freeing.counts_on < self.held.permits {
             true => LockWrite::downgrade(permits, nonce, self.held, self.freeing.counts_on),
             false => {
-                let LeaseTerm { id, span, past } = &leasing.term;
-                let past = cx.clocks.past().unwrap_or(*past);
-                let until = (self.attempt.next_beat(), *span, past);
-                let place = (nonce, self.held.footing);
-                let write = LockWrite::lease_out(permits, place, until, Arc::clone(id));
+                let term = &leasing.term;
+                let (beat, place) = (self.attempt.next_beat(), (nonce, self.held.footing));
+                let until = (beat, term.span, term.begins(&cx.clocks));
+                let write = LockWrite::lease_out(permits, place, until, Arc::clone(&term.id));
                 write.keeping(leasing.keeps)
             }
         };
