@@ -15,20 +15,6 @@ use fairlock_protocol::write::RowWrite;
 /// DynamoDB's limit for one batch of writes.
 const BATCH: usize = 25;
 
-/// Deletes settled rows, in batches, or one by one where a policy denies batches. Rows carry no authority and never come back, so a batch
-/// needs no condition.
-pub(crate) async fn clean(
-    requests: &Requests,
-    name: &LockName,
-    policy: &RetryPolicy,
-    settled: &[Ticket],
-) {
-    let delete = || delete_rows(requests, name, settled);
-    if let Err(failure) = requests.retry(policy, delete).await {
-        tracing::debug!(lock = %name, %failure, "left settled rows to the next who cleans");
-    }
-}
-
 /// Deletes a row of this client's own that is still as it was seen.
 pub(crate) async fn clean_row(
     requests: &Requests,

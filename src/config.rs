@@ -50,8 +50,6 @@ pub struct Testing {
     /// Whether calls read the lock first, while no answer has told the time: then the first write of a process has a date. The command
     /// does so, each of whose processes asks once.
     pub reads_first: bool,
-    /// Whether calls for a lock alone are made by the client as a value.
-    pub is_driven: bool,
 }
 
 /// The function that makes the label `lock` of a lock's metrics.
@@ -142,7 +140,6 @@ pub(crate) struct Config {
     /// How long a call that waits goes on without answers.
     pub(crate) outage_timeout: Option<Duration>,
     pub(crate) reads_first: bool,
-    pub(crate) is_driven: bool,
     #[cfg(feature = "metrics")]
     pub(crate) lock_label: Option<LockLabel>,
     pub(crate) clock: Clock,
@@ -204,7 +201,6 @@ impl TryFrom<Settings> for Config {
             request_timeout,
             outage_timeout: said.testing.outage_timeout,
             reads_first: said.testing.reads_first,
-            is_driven: said.testing.is_driven || std::env::var_os("FAIRLOCK_DRIVEN").is_some(),
             #[cfg(feature = "metrics")]
             lock_label: said.lock_label,
             clock: said.clock,
@@ -217,16 +213,6 @@ impl TryFrom<Settings> for Config {
 }
 
 impl Config {
-    /// The longest lease of a place far back in the queue.
-    pub(crate) fn longest_lease(&self) -> Duration {
-        lease::longest(self.lease, self.heartbeat)
-    }
-
-    /// How often a lease is renewed, which may be a stretched lease.
-    pub(crate) fn heartbeat_of(&self, lease: Duration) -> Duration {
-        self.heartbeat.mul_f64(lease.div_duration_f64(self.lease))
-    }
-
     fn check(&self) -> Result<(), Invalid> {
         self.check_texts()?;
         self.check_lease()?;

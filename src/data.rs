@@ -1,18 +1,11 @@
 //! What a lock carries from holder to holder: bytes on its item.
 
-use crate::agent::Watch;
-use crate::any_hold::AnyHold;
-use crate::client_state::ClientInner;
 use crate::config::MAX_DATA;
 use crate::error::{Error, Invalid, LossReason};
 use crate::guard::LockGuard;
-use crate::hold::Hold;
 use crate::holder;
 use crate::state::LockData;
 use fairlock_protocol::agent::{Done, Order};
-use fairlock_protocol::failure::Failure;
-use fairlock_protocol::item::LockItem;
-use fairlock_protocol::moment::Moment;
 
 impl LockGuard {
     /// Returns the bytes that the lock carries, as the last hold that wrote any left them. They are as of the grant of this hold, or of its
@@ -26,7 +19,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn data(&self) -> Option<LockData> {
-        self.hold().data()
+        LockData::of(&self.view().item())
     }
 
     /// Leaves bytes on the lock, in place of the bytes that are there. The next holder has them with its guard, and a caller that
@@ -91,32 +84,12 @@ impl LockGuard {
         if self.permits() != self.total_permits() {
             return Err(Invalid::shared_data().into());
         }
-        if let Some(reason) = self.hold().loss() {
+        if let Some(reason) = self.watch().loss() {
             return Err(self.lost_by(reason).into());
         }
         let started = inner.store.now();
-        let hold = match self.hold() {
-            AnyHold::Place(hold) => hold,
-            AnyHold::Value(watch) => return self.puts(watch, bytes, started).await,
-        };
-        match inner.write_data(hold, bytes).await {
-            Ok(Ok(())) => Ok(()),
-            // A downgrade was applied whose answer never arrived.
-            Ok(Err(Some(item))) if hold.saw(&item) => Err(Invalid::shared_data().into()),
-            Ok(Err(item)) => Err(hold.lose_to(item).into()),
-            Err(failure) => Err(self.not_told(failure, inner.store.now().since(started))),
-        }
-    }
-}
-
-impl LockGuard {
-    async fn puts(
-        &self,
-        watch: &Watch,
-        bytes: Option<&[u8]>,
-        started: Moment,
-    ) -> Result<(), Error> {
-        let told = watch.orders(Order::Put(bytes.map(Into::into)));
+        let (watch, bytes) = (self.watch(), bytes.map(Into::into));
+        let told = watch.orders(Order::Put(bytes));
         match self.ordered(told, started).await? {
             // Permits were given back whose answer never arrived.
             Done::NotOurs(Some(item)) if watch.view.is_shown_by(&item) => {
@@ -134,24 +107,5 @@ impl LockGuard {
             }
             _ => Ok(()),
         }
-    }
-}
-
-impl ClientInner {
-    /// Writes or removes the data. Returns the item if it shows that the hold has ended.
-    async fn write_data(
-        &self,
-        hold: &Hold,
-        bytes: Option<&[u8]>,
-    ) -> Result<Result<(), Option<LockItem>>, Failure> {
-        let policy = self.policy_until(hold.believed_until());
-        let writer = self.writer(&hold.name, &policy);
-        let write = (hold.begin_write(), hold.turns_left());
-        let written = writer.write_data(&hold.attempt, hold.footing(), write, bytes);
-        let written = written.await?;
-        hold.end_write();
-        Ok(written.map(|item| {
-            hold.saw(&item);
-        }))
     }
 }

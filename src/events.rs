@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt};
 
-use crate::any_hold::AnyHold;
+use crate::agent::{Stand, Watch};
 use crate::error::LossReason;
-use crate::hold::HoldStatus;
 
 /// An event of a held lock, as [`LockGuard::events`](crate::LockGuard::events) reports it.
 ///
@@ -50,14 +49,14 @@ impl fmt::Display for HoldEvent {
 }
 
 /// The events of a hold from now on, after a first event that it was granted.
-pub(crate) fn of(hold: AnyHold) -> impl Stream<Item = HoldEvent> + Send + 'static {
+pub(crate) fn of(hold: Watch) -> impl Stream<Item = HoldEvent> + Send + 'static {
     let reported = Reported::Nothing;
     stream::unfold(Listener { hold, reported }, Listener::next).fuse()
 }
 
 /// A listener. The last event that it got is all that is kept for it.
 struct Listener {
-    hold: AnyHold,
+    hold: Watch,
     reported: Reported,
 }
 
@@ -84,10 +83,10 @@ impl Listener {
     async fn news(&self) -> (HoldEvent, Reported) {
         let was_in_danger = self.reported == Reported::InDanger;
         match self.hold.news(was_in_danger).await {
-            HoldStatus::Lost(loss) => (HoldEvent::Lost(loss), Reported::TheEnd),
-            HoldStatus::Released => (HoldEvent::Released, Reported::TheEnd),
-            HoldStatus::Held if was_in_danger => (HoldEvent::Recovered, Reported::Well),
-            HoldStatus::Held => {
+            Stand::Lost(loss) => (HoldEvent::Lost(loss), Reported::TheEnd),
+            Stand::GivenBack => (HoldEvent::Released, Reported::TheEnd),
+            Stand::Offered | Stand::Held if was_in_danger => (HoldEvent::Recovered, Reported::Well),
+            Stand::Offered | Stand::Held => {
                 let remaining = self.hold.remaining();
                 (HoldEvent::InDanger { remaining }, Reported::InDanger)
             }

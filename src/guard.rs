@@ -4,22 +4,18 @@ mod permits;
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::Stream;
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::RecvError;
 
-use crate::agent::{Held, Ordered};
-use crate::any_hold::AnyHold;
-use crate::client_state::{ClientHandle, Holding, Released, STANDSTILL};
+use crate::agent::{Held, Ordered, View, Watch};
+use crate::client_state::{ClientHandle, STANDSTILL};
 use crate::error::{Closed, Error, LockLost, LossReason};
 use crate::events::{self, HoldEvent};
-use crate::hold::Departure;
 use crate::holder;
 use crate::place_id::PlaceId;
-use crate::place_writes::Ended;
 use crate::state::YieldRequest;
 use fairlock_protocol::agent::{Done, LeaseTerm, Order};
 use fairlock_protocol::entry::Entry;
@@ -51,42 +47,27 @@ use fairlock_protocol::ticket::Ticket;
 /// ```
 #[must_use = "a lock is released as soon as its guard is dropped"]
 pub struct LockGuard {
-    kept: Kept,
-    hold: AnyHold,
-}
-
-/// A hold, with what gives it back.
-enum Kept {
-    Place(Holding),
-    Value(ClientHandle, Held),
+    inner: ClientHandle,
+    held: Held,
 }
 
 impl LockGuard {
     /// Makes the guard of a hold that its caller has taken.
-    pub(crate) fn of(holding: Holding) -> LockGuard {
-        LockGuard {
-            hold: AnyHold::Place(Arc::clone(&holding.hold)),
-            kept: Kept::Place(holding),
-        }
-    }
-
-    /// The same of a hold of a client that is a value.
-    pub(crate) fn of_value(inner: ClientHandle, held: Held) -> LockGuard {
-        LockGuard {
-            hold: AnyHold::Value(held.watch().clone()),
-            kept: Kept::Value(inner, held),
-        }
+    pub(crate) fn of(inner: ClientHandle, held: Held) -> LockGuard {
+        LockGuard { inner, held }
     }
 
     pub(crate) fn inner(&self) -> &ClientHandle {
-        match &self.kept {
-            Kept::Place(holding) => &holding.inner,
-            Kept::Value(inner, _) => inner,
-        }
+        &self.inner
     }
 
-    pub(crate) fn hold(&self) -> &AnyHold {
-        &self.hold
+    /// The hold, as those see it who watch it.
+    pub(crate) fn watch(&self) -> &Watch {
+        self.held.watch()
+    }
+
+    pub(crate) fn view(&self) -> &View {
+        &self.watch().view
     }
 
     /// Returns the lock's name.
@@ -99,7 +80,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn name(&self) -> &str {
-        self.hold().name().lock()
+        self.view().name.lock()
     }
 
     /// Returns the ticket of this hold, which is its fencing token. It is greater than the ticket of every hold of this lock before it,
@@ -113,7 +94,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn ticket(&self) -> Ticket {
-        self.hold().ticket()
+        self.view().ticket
     }
 
     /// Returns how many of the lock's permits the guard holds: all if it holds the lock exclusively, one if it shares a fair lock.
@@ -126,7 +107,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn permits(&self) -> u64 {
-        self.hold().permits()
+        self.view().permits()
     }
 
     /// Returns how many permits the lock has.
@@ -139,7 +120,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn total_permits(&self) -> u64 {
-        self.hold().name().permits().unwrap_or_default()
+        self.view().name.permits().unwrap_or_default()
     }
 
     /// Returns how long this hold may still be trusted if no renewal succeeds from now on. Zero once it is lost.
@@ -155,7 +136,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn remaining(&self) -> Duration {
-        self.hold().remaining()
+        self.watch().remaining()
     }
 
     /// Returns whether the lock is still held, as far as can be known without a request. It is if the lease has not run out and no answer
@@ -171,7 +152,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn is_held(&self) -> bool {
-        self.hold().is_held()
+        self.watch().is_held()
     }
 
     /// Returns the name of this hold's place, so that another process can [give it up](crate::LockClient::give_up) if this process is
@@ -185,7 +166,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn place_id(&self) -> PlaceId {
-        self.hold().place_id()
+        self.view().place_id()
     }
 
     /// Returns whether a third of the lease is left, or less, and renewals are failing. Finish soon then, or save what can be saved. A lost
@@ -201,7 +182,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn in_danger(&self) -> bool {
-        self.hold().is_in_danger()
+        self.view().is_in_danger()
     }
 
     /// Returns what became of the last renewal, as a text for people, if it failed. Returns `None` if it was answered. The text stays when
@@ -217,7 +198,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn trouble(&self) -> Option<String> {
-        self.hold().trouble()
+        self.view().trouble()
     }
 
     /// Resolves when the hold is lost, with an error that says which hold it was and why. Resolves at the local deadline at the latest,
@@ -243,10 +224,10 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn lost(&self) -> impl Future<Output = LockLost> + Send + use<> {
-        let hold = self.hold().clone();
+        let watch = self.watch().clone();
         async move {
-            match hold.ended().await {
-                Some(reason) => hold.lost_by(reason),
+            match watch.ended().await {
+                Some(reason) => watch.view.lost_by(reason),
                 None => std::future::pending().await,
             }
         }
@@ -301,7 +282,7 @@ impl LockGuard {
     /// # fn main() {}
     /// ```
     pub fn events(&self) -> impl Stream<Item = HoldEvent> + Send + use<> {
-        events::of(self.hold().clone())
+        events::of(self.watch().clone())
     }
 
     /// The request of another client that this hold give way, as of the last renewal: [`LockClient::ask_to_yield`] makes one. It takes
@@ -322,7 +303,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn yield_requested(&self) -> Option<YieldRequest> {
-        self.hold().yield_requested()
+        self.view().yield_requested()
     }
 
     /// Waits until this hold is asked to give way. A request is seen with the next renewal, after a heartbeat at the most. Does not end if
@@ -345,8 +326,8 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn asked_to_yield(&self) -> impl Future<Output = YieldRequest> + Send + use<> {
-        let hold = self.hold().clone();
-        async move { hold.wait_yield_requested().await }
+        let watch = self.watch().clone();
+        async move { watch.view.wait_yield_requested().await }
     }
 
     /// Hands the lock off with one write, and the next in the queue holds it. Costs no write if the next is a caller of this client that
@@ -381,18 +362,8 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn release(mut self) -> Result<(), Error> {
-        let lost = self.hold().loss();
-        match &mut self.kept {
-            Kept::Place(holding) => {
-                let told = holding.release();
-                ended(holding, lost, told, "release").await.map(drop)
-            }
-            Kept::Value(inner, held) => {
-                let given_back = held.gives_back();
-                let ended = told(inner, held, given_back, "release").await;
-                ended.map(drop)
-            }
-        }
+        let given_back = self.held.gives_back();
+        self.told(given_back, "release").await.map(drop)
     }
 
     /// Turns the hold into a lease. Returns the entry of the lease.
@@ -401,42 +372,22 @@ impl LockGuard {
         term: LeaseTerm,
         verb: &'static str,
     ) -> Result<Entry, Error> {
-        let lost = self.hold().loss();
-        let entry = match &mut self.kept {
-            Kept::Place(holding) => {
-                let told = holding.lease_out(term);
-                match ended(holding, lost, told, verb).await? {
-                    Ended::LeasedOut(entry) => Some(entry),
-                    _ => None,
-                }
-            }
-            Kept::Value(inner, held) => {
-                let leased_out = held.leases_out(term);
-                match told(inner, held, leased_out, verb).await? {
-                    Done::LeasedOut(entry) => Some(entry),
-                    _ => None,
-                }
-            }
-        };
-        // No other outcome comes of a hold that becomes a lease, but that of a hold that ended in the same moment.
-        let expired = || Error::from(self.lost_by(LossReason::Expired));
-        entry.map(|entry| *entry).ok_or_else(expired)
+        let leased_out = self.held.leases_out(term);
+        match self.told(leased_out, verb).await? {
+            Done::LeasedOut(entry) => Ok(*entry),
+            // No other outcome comes of a hold that becomes a lease, but that of a hold that ended in the same moment.
+            _ => Err(self.lost_by(LossReason::Expired).into()),
+        }
     }
 
     /// Notes that no work began under this hold.
     pub(crate) fn was_not_used(&self) {
-        match &self.kept {
-            Kept::Place(holding) => holding.hold.was_not_used(),
-            Kept::Value(_, held) => held.was_not_used(),
-        }
+        self.held.was_not_used();
     }
 
     /// Begins its bounds.
     pub(crate) fn begin_bounds(&self) {
-        match &self.kept {
-            Kept::Place(holding) => holding.hold.begin_bounds(),
-            Kept::Value(_, held) => drop(held.watch().orders(Order::BeginBounds)),
-        }
+        drop(self.watch().orders(Order::BeginBounds));
     }
 
     /// Releases a hold that was lost before its caller took the guard.
@@ -447,14 +398,14 @@ impl LockGuard {
 
     /// The loss of this hold, if it was lost. Also covers a lease that ran out without any task having noticed.
     pub(crate) fn loss(&self) -> Option<LockLost> {
-        self.hold().loss().map(|reason| self.lost_by(reason))
+        self.watch().loss().map(|reason| self.lost_by(reason))
     }
 
     pub(crate) fn lost_by(&self, reason: LossReason) -> LockLost {
-        self.hold().lost_by(reason)
+        self.view().lost_by(reason)
     }
 
-    /// What became of an order that was given then to a client that is a value.
+    /// What became of an order that was given then.
     pub(crate) async fn ordered(&self, told: Ordered, started: Moment) -> Result<Done, Error> {
         match told.await {
             Ok(Ok(done)) => Ok(done),
@@ -466,45 +417,34 @@ impl LockGuard {
         }
     }
 
-    pub(crate) fn not_told(&self, failure: Failure, waited: Duration) -> Error {
-        Error::of(failure, &self.inner().store.config().table, waited)
+    /// What became of the last order.
+    async fn told(
+        &self,
+        (lost, told): (Option<LossReason>, Ordered),
+        verb: &'static str,
+    ) -> Result<Done, Error> {
+        let (inner, view, started) = (&self.inner, self.view(), self.inner.store.now());
+        // A hold that was lost may have ended long ago.
+        let told = heard(inner, told, view.seen().until.max(started)).await;
+        if let Some(reason) = lost {
+            return Err(view.lost_by(reason).into());
+        }
+        let waited = inner.store.now().since(started);
+        match told {
+            Some(Ok(Ok(Done::NotOurs(item)))) => {
+                let reason = holder::evicted(item.as_deref(), view.ticket);
+                Err(view.lost_by(reason).into())
+            }
+            Some(Ok(Ok(done))) => Ok(done),
+            Some(Ok(Err(failure))) => Err(self.not_told(failure, waited)),
+            // The runtime is gone: the lease ends the hold.
+            Some(Err(_)) => Err(Error::ShutDown(Closed::NoRuntime)),
+            None => Err(inner.stands_still(verb, waited)),
+        }
     }
-}
 
-/// Waits for the outcome of the last turn of a hold whose guard was just given back, and which was `lost` before.
-async fn ended(
-    holding: &Holding,
-    lost: Option<LossReason>,
-    told: oneshot::Receiver<Released>,
-    verb: &'static str,
-) -> Result<Ended, Error> {
-    let (inner, hold) = (&holding.inner, &holding.hold);
-    // The local deadline may have passed between that question and the moment at which the guard was given back.
-    let lost = lost.or_else(|| hold.ended_late());
-    let started = inner.store.now();
-    if let Some(reason) = &lost
-        && hold.departure() != Departure::Release
-    {
-        // No release is sent before the margin is over.
-        return Err(hold.lost_by(reason.clone()).into());
-    }
-    // Nothing renews the hold from here on.
-    let deadline = hold.lease_until();
-    let config = inner.store.config();
-    // A hold that was lost may have ended long ago.
-    let told = heard(inner, told, deadline.max(started)).await;
-    if let Some(reason) = lost {
-        return Err(hold.lost_by(reason).into());
-    }
-    match told {
-        Some(Ok((Ok(Ended::NotOurs(item)), _))) => Err(hold
-            .lost_by(holder::evicted(item.as_ref(), hold.ticket))
-            .into()),
-        Some(Ok((Ok(ended), _))) => Ok(ended),
-        Some(Ok((Err(failure), waited))) => Err(Error::of(failure, &config.table, waited)),
-        // The runtime is gone: the lease ends the hold.
-        Some(Err(_)) => Err(Error::ShutDown(Closed::NoRuntime)),
-        None => Err(inner.stands_still(verb, inner.store.now().since(started))),
+    fn not_told(&self, failure: Failure, waited: Duration) -> Error {
+        Error::of(failure, &self.inner().store.config().table, waited)
     }
 }
 
@@ -520,34 +460,6 @@ async fn heard<T>(
         biased;
         told = told => Some(told),
         () = config.clock.sleep_until_if_counted(late) => None,
-    }
-}
-
-/// What became of the last order of a hold of a client that is a value.
-async fn told(
-    inner: &ClientHandle,
-    held: &Held,
-    (lost, told): (Option<LossReason>, Ordered),
-    verb: &'static str,
-) -> Result<Done, Error> {
-    let (store, started) = (&inner.store, inner.store.now());
-    let (config, view) = (store.config(), &held.watch().view);
-    // A hold that was lost may have ended long ago.
-    let told = heard(inner, told, view.seen().until.max(started)).await;
-    if let Some(reason) = lost {
-        return Err(view.lost_by(reason).into());
-    }
-    let waited = store.now().since(started);
-    match told {
-        Some(Ok(Ok(Done::NotOurs(item)))) => {
-            let reason = holder::evicted(item.as_deref(), view.ticket);
-            Err(view.lost_by(reason).into())
-        }
-        Some(Ok(Ok(done))) => Ok(done),
-        Some(Ok(Err(failure))) => Err(Error::of(failure, &config.table, waited)),
-        // The runtime is gone: the lease ends the hold.
-        Some(Err(_)) => Err(Error::ShutDown(Closed::NoRuntime)),
-        None => Err(inner.stands_still(verb, waited)),
     }
 }
 

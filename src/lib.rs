@@ -113,7 +113,7 @@
 //!
 //! - `embedded`: a DynamoDB API in this process, in memory or in a file that several processes share, for tests and
 //!   demonstrations.
-//! - `record`: a client that is a value writes what it is told, asks and tells where `FAIRLOCK_RECORD` names a file.
+//! - `record`: a client writes what it is told, asks and tells where `FAIRLOCK_RECORD` names a file.
 //! - `udp`: [`UdpNotifier`], by which the clients of a lock tell each other when to poll.
 //! - `serde`: serde reads and writes a [`Ticket`] as a number.
 //! - `blocking`: the module `blocking`, the locks for programs without a runtime.
@@ -128,10 +128,7 @@
 //!   `docs/metrics.md`, `docs/cost.md`, `docs/notifications.md`, `docs/security.md`.
 //! - Reviewers: `docs/safety.md`, `docs/protocol.md`, `docs/testing.md`, `docs/performance.md`.
 
-mod acquire;
 mod agent;
-mod any_hold;
-mod attempt;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod cleaning;
@@ -142,10 +139,7 @@ mod counter;
 mod data;
 mod error;
 mod events;
-mod exit;
 mod guard;
-mod heartbeat;
-mod hold;
 mod hold_bounds;
 mod holder;
 mod items;
@@ -158,9 +152,7 @@ mod notify;
 mod offer;
 mod operator;
 mod place_id;
-mod place_writes;
 mod queue;
-mod reclaim;
 mod removal;
 mod requests;
 mod reserved;
@@ -176,7 +168,6 @@ mod sweeper;
 mod telemetry;
 mod undated;
 mod wait;
-mod waiter;
 
 pub use client::{HeldLocks, LockClient, LockClientBuilder, ShutdownReport};
 #[doc(hidden)]

@@ -2,15 +2,14 @@
 
 mod bounds;
 mod call;
-mod driven;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use call::Call;
+pub(crate) use call::{Turn, Wish};
 
-use crate::client_state::{ClientHandle, SoughtLease};
+use crate::client_state::ClientHandle;
 use crate::config::SHARERS;
 use crate::error::{Closed, Error, Invalid, LockLost};
 use crate::guard::LockGuard;
@@ -48,8 +47,6 @@ pub struct FairLock {
     pub(crate) inner: ClientHandle,
     pub(crate) name: LockName,
     observer: Option<WaitObserver>,
-    /// A lease that ends the wait of a call, because it is the call's own.
-    sought: Option<Arc<SoughtLease>>,
     max_waiters: Option<usize>,
     attributes: Attributes,
     bounds: HoldBounds,
@@ -62,7 +59,6 @@ impl FairLock {
             inner,
             name,
             observer: None,
-            sought: None,
             max_waiters: None,
             attributes: Attributes::default(),
             bounds: HoldBounds::default(),
@@ -108,14 +104,6 @@ impl FairLock {
             }
             also(waiting);
         })
-    }
-
-    /// Returns a handle whose calls look out for a lease while they wait.
-    pub(crate) fn seeking(&self, sought: &Arc<SoughtLease>) -> FairLock {
-        FairLock {
-            sought: Some(Arc::clone(sought)),
-            ..self.clone()
-        }
     }
 
     /// The attributes that are set.
@@ -378,16 +366,35 @@ impl FairLock {
         permits: u64,
         wait: RecordWait,
     ) -> Result<LockGuard, Error> {
-        self.check_call(wait)?;
-        self.check_room(None)?;
-        let told = Wait::begin(self.inner.store.config(), &self.name);
-        let turn = self.turn(permits, wait, told.origin());
-        let granted = turn.instrument(told.span()).await;
-        match &granted {
-            Ok(guard) => told.granted(guard.ticket()),
-            Err(error) => told.refused(error, wait),
+        let wish = Wish {
+            permits,
+            wait,
+            lease: None,
+        };
+        match self.comes_to(wish).await? {
+            Turn::Held(guard) => Ok(guard),
+            // No lease answers a call that asks for none.
+            Turn::Leased(item, ..) => Err(holder::not_granted(
+                &self.name,
+                Some(&item),
+                None,
+                Duration::ZERO,
+            )),
         }
-        granted
+    }
+
+    /// What a call comes to that asks for this.
+    pub(crate) async fn comes_to(&self, wish: Wish) -> Result<Turn, Error> {
+        self.check_call(wish.wait)?;
+        self.check_room(wish.lease.as_ref().map(|lease| &*lease.id))?;
+        let told = Wait::begin(self.inner.store.config(), &self.name);
+        let turn = self.turn(&wish, told.origin());
+        let comes = turn.instrument(told.span()).await;
+        match &comes {
+            Ok(turn) => told.granted(turn.ticket()),
+            Err(error) => told.refused(error, wish.wait),
+        }
+        comes
     }
 
     /// Refuses what no call of this handle could do.
@@ -408,47 +415,34 @@ impl FairLock {
     }
 
     /// Waits for the call's turn.
-    async fn turn(
-        &self,
-        permits: u64,
-        wait: RecordWait,
-        origin: Origin,
-    ) -> Result<LockGuard, Error> {
+    async fn turn(&self, wish: &Wish, origin: Origin) -> Result<Turn, Error> {
         if self.inner.closed.is_cancelled() {
             return Err(Error::ShutDown(Closed::ShutDown));
         }
-        if let Some(denied) = self.denies(permits) {
+        if let Some(denied) = self.denies(wish.permits) {
             return Err(denied);
         }
         let started = self.inner.store.now();
         if self.inner.store.config().reads_first {
             // Boxed, as whatever few calls need, so that a call that waits does not reserve memory for it.
-            Box::pin(self.know_the_time(self.until(wait, started))).await;
+            Box::pin(self.know_the_time(self.until(wish.wait, started))).await;
         }
-        let begins = match wait {
+        let begins = match wish.wait {
             // A call that does not wait is given time for its tries only, and they begin here.
             RecordWait::NoWait => self.inner.store.now(),
             RecordWait::Timeout(_) | RecordWait::Infinite => started,
         };
-        let until = self.until(wait, begins);
+        let until = self.until(wish.wait, begins);
         let times = (started, until);
-        let driven = self.inner.driven().filter(|_| self.sought.is_none());
         // Each round but the last ended with a hold that was lost before its caller took the guard.
         loop {
-            let guard = match driven {
-                Some(driven) => {
-                    let claim = (permits, wait);
-                    Box::pin(self.asks(driven, claim, times, &origin)).await?
-                }
-                None => {
-                    let call = Call::start(self, permits, wait, times, &origin);
-                    let ended = call.end().await;
-                    ended.map_err(|refused| self.explain(refused, &call))?
-                }
+            let guard = match Box::pin(self.asks(wish, times, &origin)).await? {
+                Turn::Held(guard) => guard,
+                leased @ Turn::Leased(..) => return Ok(leased),
             };
             match guard.loss() {
                 Some(lost) => Box::pin(self.begin_again(guard, &lost, times)).await?,
-                None => return Ok(guard),
+                None => return Ok(Turn::Held(guard)),
             }
         }
     }

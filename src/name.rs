@@ -40,7 +40,7 @@ impl LockName {
         })
     }
 
-    /// The lock of a client that is a value, whose name its caller has checked.
+    /// A lock as its client has it, whose name a caller has checked.
     pub(crate) fn of(lock: &Lock, namespace: &Arc<str>) -> Self {
         LockName {
             lock: Arc::clone(&lock.name),

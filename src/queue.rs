@@ -1,17 +1,11 @@
 //! The requests on the rows of a queue: a waiter's insert and renewals, what settles its tickets, and the read along the queue.
 
-use std::time::Duration;
-
-use crate::attempt::Attempt;
 use crate::name::LockName;
-use crate::requests::{Requests, RetryPolicy};
 use crate::store::{self, Item, Store, Timed, Write, text};
 use fairlock_protocol::agent;
 use fairlock_protocol::codec;
-use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{LockItem, RowState, TicketRow};
-use fairlock_protocol::lease::RenewalHistory;
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::{RowChange, RowWrite};
 
@@ -31,56 +25,6 @@ pub(crate) struct Page {
 /// The last key of a page. It may be the key of an item that is not fairlock's, so it is no ticket.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor(Item);
-
-/// The result of putting a ticket's row into the queue.
-#[derive(Debug)]
-pub(crate) enum JoinOutcome {
-    /// The ticket waits, with this row. Its lease counts from before the row was first sent.
-    Waiting(RenewalHistory, Box<Entry>),
-    /// Other clients had closed the gap already: the ticket is void.
-    TooSlow,
-}
-
-/// Puts the row of a drawn ticket into the queue.
-pub(crate) async fn join(
-    requests: &Requests,
-    name: &LockName,
-    policy: &RetryPolicy,
-    attempt: &Attempt,
-    ticket: Ticket,
-) -> Result<JoinOutcome, Failure> {
-    let store = &requests.store;
-    let first = (store.now(), store.told());
-    let join = || async {
-        let row = RowWrite::join(attempt.entry(store, ticket), store.row_expiry());
-        attempt.note(write(store, name, ticket, &row).await)
-    };
-    let answer = requests.retry(policy, join).await?;
-    let answered = answer.answered();
-    let row = answer.value.shown().map(|row| row.state);
-    Ok(match row {
-        Some(RowState::Waiting(entry)) if entry.nonce == attempt.nonce => {
-            let history = attempt.history(store, first, (&entry, answered));
-            JoinOutcome::Waiting(history, Box::new(entry))
-        }
-        Some(RowState::Waiting(_) | RowState::Void(_)) | None => JoinOutcome::TooSlow,
-    })
-}
-
-/// Renews a waiting row for its owner's `lease`, with its own stamps.
-pub(crate) async fn renew(
-    store: &Store,
-    name: &LockName,
-    attempt: &Attempt,
-    (ticket, lease): (Ticket, Duration),
-) -> Result<Timed<Write<TicketRow>>, Failure> {
-    let renew = |beat, dating| {
-        let beat = (beat, attempt.in_table(lease));
-        let renewal = RowWrite::renew(attempt.nonce, beat, dating, store.row_expiry());
-        async move { write(store, name, ticket, &renewal).await }
-    };
-    attempt.renewed(store, renew, TicketRow::waiting).await
-}
 
 /// The write that makes tickets void whose row never came: this one, and the tickets just before it.
 pub(crate) fn void_gap(store: &Store, ticket: Ticket, tickets: u64) -> RowWrite {
@@ -151,7 +95,7 @@ pub(crate) fn behind(store: &Store, name: &LockName, ticket: Ticket) -> Cursor {
     Cursor(store.row_key(name, ticket))
 }
 
-/// The cursor of a client that is a value.
+/// The cursor, as a client has it.
 pub(crate) fn from(store: &Store, name: &LockName, place: &agent::Cursor) -> Cursor {
     match place {
         agent::Cursor::Ticket(ticket) => behind(store, name, *ticket),
@@ -160,7 +104,7 @@ pub(crate) fn from(store: &Store, name: &LockName, place: &agent::Cursor) -> Cur
 }
 
 impl Cursor {
-    /// The same for a client that is a value.
+    /// The same, as a client has it.
     pub(crate) fn place(&self, store: &Store) -> Option<agent::Cursor> {
         let sort_key = store.sort_key(&self.0)?;
         Some(agent::Cursor::Key(sort_key.as_str().into()))

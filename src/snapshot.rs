@@ -25,7 +25,7 @@ pub(crate) async fn read(
     let store = &requests.store;
     let limit = 1 + store.config().filled_slots + SPARE_ROWS + rows.min(WATCHED);
     let answer = requests
-        .retry_read(policy, || queue::read(store, name, None, limit))
+        .retry(policy, || queue::read(store, name, None, limit))
         .await?;
     let snapshot = answer
         .map(|Page { lock, rows, next }| lock.map(|item| Snapshot::of(item).with(rows, next)));
@@ -50,7 +50,7 @@ pub(crate) async fn read_on(
     };
     let limit = store.config().filled_slots + SPARE_ROWS;
     let read = || queue::read(store, name, Some(cursor.clone()), limit);
-    let answer = requests.retry_read(policy, read).await?;
+    let answer = requests.retry(policy, read).await?;
     Ok(Some(Timed {
         reading: reading.and_then(answer.reading),
         ..answer.map(|page| snapshot.with(page.rows, page.next))

@@ -373,11 +373,6 @@ pub(crate) struct ReadAt {
     pub(crate) boot: Option<ServerTime>,
 }
 
-/// The turns of all tickets that were drawn, the holder's included. Tickets that have ended count until they are passed.
-pub(crate) fn turns(item: &LockItem) -> usize {
-    usize::try_from(item.turns()).unwrap_or(usize::MAX)
-}
-
 impl Participant {
     /// The first of its tickets.
     pub(crate) fn first(&self) -> Ticket {

@@ -19,7 +19,6 @@ pub(crate) async fn stamp(
     (seen, reading): (&Snapshot, Reading),
 ) {
     if let Err(failure) = send(&requests.store, name, (seen, reading)).await {
-        requests.note_throttling(&failure);
         tracing::debug!(lock = %name, %failure, "left what has no date to the next who comes");
     }
 }

@@ -1,4 +1,4 @@
-//! Sends a request of the client as a value, and says what became of it.
+//! Sends a request of the client, and says what became of it.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::{RowChange, RowWrite};
 
 use crate::cleaning;
+use crate::counter;
 use crate::name::LockName;
 use crate::queue;
 use crate::requests::Requests;
@@ -48,8 +49,10 @@ pub(super) fn ended(verb: &'static str) -> Reply {
 async fn send(requests: &Requests, name: &LockName, what: What) -> Sent {
     let store = &requests.store;
     Ok(match what {
-        What::Write { write, shows: true } => store.write(name, &write).await?.map(of(item)),
-        What::Write { write, .. } => store.write_unread(name, &write).await?.map(of(item)),
+        What::Write { write, shows } => {
+            let written = counter::write(store, name, (&write, shows)).await?;
+            written.map(of(item))
+        }
         What::WriteRow(ticket, write) => write_row(requests, name, (ticket, write)).await?,
         What::Read => {
             let read = store.read_lock(name).await?;

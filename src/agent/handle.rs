@@ -24,7 +24,7 @@ use crate::runtime::background::{Background, Open};
 use crate::state::WaitObserver;
 use crate::telemetry::Origin;
 
-/// A client that is a value, and is driven.
+/// A client, as its callers have it.
 #[derive(Debug)]
 pub(crate) struct Driven {
     mailbox: Outbox,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use fairlock_protocol::agent::{Done, Input, LeaseTerm, Order, Work};
 use fairlock_protocol::failure::Failure;
@@ -30,6 +31,13 @@ impl Watch {
             self.has_expired();
             false
         })
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        match self.is_held() {
+            true => self.view.remaining(),
+            false => Duration::ZERO,
+        }
     }
 
     fn has_expired(&self) {

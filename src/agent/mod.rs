@@ -1,4 +1,4 @@
-//! The driver of a client that is a value: its mailbox, its timer, its requests, and what its callers see of it. All that is decided is
+//! The driver of a client: its mailbox, its timer, its requests, and what its callers see of it. All that is decided is
 //! decided in `fairlock_protocol::agent`.
 //!
 //! Each client has a task, which carries inputs, times and chance to the value, and its outputs to the callers. Each request is a task of its own,
@@ -18,5 +18,5 @@ mod words;
 
 pub(crate) use handle::{Asked, Asks, Driven};
 pub(crate) use held::{Held, Ordered, Watch};
-pub(crate) use view::Stand;
+pub(crate) use view::{Stand, View};
 pub(crate) use words::refused;

@@ -1,4 +1,4 @@
-//! What the log and the metrics are told of a client that is a value.
+//! What the log and the metrics are told of a client.
 
 use fairlock_protocol::agent::{Done, Note, Took, Work};
 use fairlock_protocol::failure::Failure;

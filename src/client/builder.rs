@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::acquire;
 use crate::client_state::{ClientHandle, ClientInner};
 #[cfg(feature = "metrics")]
 use crate::config::LockLabel;
@@ -372,13 +371,12 @@ impl LockClientBuilder {
             Invalid::new("a lock client must be built inside a tokio runtime, where its background work then runs")
         })?;
         let config = Config::try_from(self.settings)?;
-        let clock = config.clock.clone();
-        let notifications = self.notifier.map(|it| Notifications::new(it, clock));
+        let notifications = self.notifier.map(Notifications::new);
         let notifications = notifications.transpose()?;
         #[cfg(feature = "metrics")]
         telemetry::describe(&config);
         let store = Store::new(&self.dynamodb, config, Apart(Some(runtime.clone())));
-        let inner = ClientInner::new(store, runtime, acquire::spawn, notifications);
+        let inner = ClientInner::new(store, runtime, notifications);
         Ok(LockClient {
             inner: ClientHandle::new(&Arc::new(inner)),
         })

@@ -4,6 +4,7 @@ mod builder;
 
 use std::time::Duration;
 
+use crate::agent::Driven;
 use crate::client_state::ClientHandle;
 use crate::config::SHARERS;
 use crate::error::{Error, Invalid};
@@ -251,14 +252,11 @@ impl LockClient {
                 .map(|job| job.to_string())
                 .collect(),
             held: inner
-                .holds()
+                .used()
+                .map(Driven::held)
+                .unwrap_or_default()
                 .iter()
-                .filter(|hold| hold.is_held())
-                .map(|hold| (hold.name.to_string(), hold.ticket))
-                .chain(inner.used().into_iter().flat_map(|it| {
-                    let held = it.held().into_iter();
-                    held.map(|view| (view.name.to_string(), view.ticket))
-                }))
+                .map(|view| (view.name.to_string(), view.ticket))
                 .collect(),
             rows_left: inner.requests.denials.left(),
         }
@@ -275,10 +273,6 @@ impl LockClient {
         if let Some(driven) = inner.used() {
             let open = inner.background.open(Job::closes());
             driven.closes(held == HeldLocks::Keep, open);
-        }
-        inner.refuse_all();
-        if held == HeldLocks::Release {
-            inner.release_all();
         }
     }
 }

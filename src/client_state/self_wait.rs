@@ -45,18 +45,9 @@ impl ClientInner {
     }
 
     fn own_holds(&self, name: &LockName) -> Vec<Own> {
-        let places = self.directory.held_of(name).into_iter();
-        let places = places.filter(|hold| hold.is_held()).map(|hold| Own {
-            ticket: hold.ticket,
-            permits: hold.permits(),
-            total: hold.total_permits(),
-            since: hold.since(),
-        });
-        let values = self.used().map(Driven::held).unwrap_or_default();
-        let values = values
-            .into_iter()
-            .filter(|it| it.name.lock() == name.lock());
-        let values = values.map(|view| {
+        let held = self.used().map(Driven::held).unwrap_or_default();
+        let held = held.into_iter().filter(|it| it.name.lock() == name.lock());
+        let held = held.map(|view| {
             let item = view.item();
             Own {
                 ticket: view.ticket,
@@ -65,7 +56,7 @@ impl ClientInner {
                 since: item.held_since().map(system_time),
             }
         });
-        places.chain(values).collect()
+        held.collect()
     }
 }
 

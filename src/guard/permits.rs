@@ -1,7 +1,6 @@
 //! Permits that are given back while the hold goes on.
 
-use super::{Kept, LockGuard};
-use crate::client_state::Holding;
+use super::LockGuard;
 use crate::error::{Error, Invalid, LossReason};
 use fairlock_protocol::agent::Done;
 
@@ -85,31 +84,18 @@ impl LockGuard {
 
     async fn gives_back(&mut self, permits: u64) -> Result<(), Error> {
         let started = self.inner().store.now();
-        if let Some(reason) = self.hold().loss() {
+        if let Some(reason) = self.watch().loss() {
             return Err(self.lost_by(reason).into());
         }
         if permits == 0 {
             return Ok(());
         }
-        let Holding {
-            inner, hold, batch, ..
-        } = match &self.kept {
-            Kept::Place(holding) => holding,
-            Kept::Value(_, held) => {
-                let told = held.watch().frees(permits);
-                return match self.ordered(told, started).await? {
-                    Done::Freed => Ok(()),
-                    _ => {
-                        let reason = self.hold().loss().unwrap_or(LossReason::Released);
-                        Err(self.lost_by(reason).into())
-                    }
-                };
+        match self.ordered(self.watch().frees(permits), started).await? {
+            Done::Freed => Ok(()),
+            _ => {
+                let reason = self.watch().loss().unwrap_or(LossReason::Released);
+                Err(self.lost_by(reason).into())
             }
-        };
-        match inner.give_back(hold, batch, permits).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(item)) => Err(hold.lose_to(item).into()),
-            Err(failure) => Err(self.not_told(failure, self.inner().store.now().since(started))),
         }
     }
 

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 
+use crate::agent::Stand;
 use crate::error::{Error, LockLost, LossReason};
 use crate::guard::LockGuard;
-use crate::hold::HoldStatus;
 use crate::lock::FairLock;
 use crate::run::while_held;
 use crate::runtime::clock::Clock;
@@ -431,7 +431,10 @@ fn kind(outage: &Option<Outage>) -> Option<OutageKind> {
 
 /// Waits until a hold is in danger. Does not end if the hold ends before.
 async fn danger(guard: &LockGuard) {
-    if guard.hold().news(false).await != HoldStatus::Held {
+    if !matches!(
+        guard.watch().news(false).await,
+        Stand::Offered | Stand::Held
+    ) {
         pending::<()>().await;
     }
 }

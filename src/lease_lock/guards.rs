@@ -56,7 +56,7 @@ impl LockGuard {
     pub async fn into_lease(self, id: impl Into<String>, span: Duration) -> Result<Lease, Error> {
         const VERB: &str = "turn a hold into a lease";
         let id = id.into();
-        let name = self.hold().name().clone();
+        let name = self.view().name.clone();
         let permits = self.permits();
         let leases = LeaseLock::of_hold(self.inner(), name.clone(), permits);
         leases.check_call(&id, span)?;

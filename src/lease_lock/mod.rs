@@ -3,20 +3,19 @@
 mod acquire;
 mod guards;
 mod handle;
+mod writes;
 
 use std::fmt;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::attempt::Attempt;
 use crate::client_state::ClientHandle;
 use crate::config;
 use crate::error::{Error, Invalid, LossReason};
 use crate::holder;
 use crate::lock::{FairLock, check_attributes};
 use crate::name::LockName;
-use crate::place_writes::{self, Ended};
 use crate::state::Waiting;
 use crate::store::{Timed, dateless};
 use crate::wait::RecordWait;
@@ -28,6 +27,7 @@ use fairlock_protocol::ticket::Ticket;
 
 pub use handle::Lease;
 use handle::check_id;
+use writes::{Ended, extend};
 
 /// DynamoDB's dates have whole seconds.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -299,7 +299,7 @@ impl LeaseLock {
     /// ```
     pub async fn find(&self, id: &str) -> Result<Option<Lease>, Error> {
         let item = self.in_time("find", self.read()).await?.value;
-        let found = item.as_ref().and_then(|item| lease_of(item, id, 1));
+        let found = item.as_ref().and_then(|item| item.leases_of(id, 1).next());
         Ok(found.and_then(|entry| Lease::of(self.name(), entry)))
     }
 
@@ -363,7 +363,6 @@ impl LeaseLock {
 
     async fn give_back(&self, lease: &Lease) -> Result<(), Error> {
         let (inner, name) = (self.inner(), self.name());
-        let attempt = Attempt::new(lease.nonce, 1, self.permits);
         // If it stands elsewhere, the refusal shows where it is.
         let held = ItemHold {
             footing: Footing {
@@ -373,16 +372,13 @@ impl LeaseLock {
             },
             permits: self.permits,
         };
-        let policy = inner.policy_of_a_lease(&inner.closed);
-        let writer = inner.writer(name, &policy);
-        let ended = Box::pin(inner.for_caller(writer.release(&attempt, held))).await?;
+        let ended = Box::pin(inner.for_caller(self.end(lease.nonce, held))).await?;
         match ended {
             Ended::HandedOff(item) => {
                 inner.saw(name, &item);
                 inner.admit(name, &item);
                 Ok(())
             }
-            Ended::PassedOn | Ended::KeptOn | Ended::LeasedOut(..) => Ok(()),
             // The request that had no answer released it, unless the lease had expired and others could end it.
             Ended::ReleasedEarlier(_) if self.is_before(lease.expires).await => Ok(()),
             Ended::ReleasedEarlier(item) | Ended::NotOurs(item) => {
@@ -447,7 +443,7 @@ impl LeaseLock {
             // What tries have taken since the answer was read is added.
             let extend = || {
                 let by = by.saturating_add(inner.store.now().since(read_at));
-                place_writes::extend(&inner.store, name, (at, &seen), (by, reading))
+                extend(&inner.store, name, (at, &seen), (by, reading))
             };
             let extended = inner.requests.retry(&policy, extend);
             let answer = Box::pin(inner.for_caller(extended)).await?;
@@ -560,12 +556,6 @@ impl LeaseLock {
             ))
         }
     }
-}
-
-/// The first of the holds that an item shows as leases with this id and with at least so many permits.
-fn lease_of<'a>(item: &'a LockItem, id: &str, permits: u64) -> Option<&'a Entry> {
-    let is_it = |holder: &&Entry| holder.id.as_deref() == Some(id) && holder.permits >= permits;
-    item.holders().find(is_it)
 }
 
 impl fmt::Debug for LeaseLock {

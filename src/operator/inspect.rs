@@ -57,10 +57,9 @@ impl FairLock {
         let policy = self.inner.policy_of_few(self.inner.closed.clone());
         let name = self.name.as_found();
         let read = state_reader::lock(&self.inner.requests, &name, &policy);
-        let mean_turn = self.inner.pace(&self.name).mean();
         let told = self.inner.used().map(|it| it.mean_turn(&self.name));
         let state = self.inner.for_caller(read).await?;
-        let mean_turn = mean_turn.or_else(|| told?.try_recv().ok());
+        let mean_turn = told.and_then(|mut told| told.try_recv().ok());
         Ok(LockState { mean_turn, ..state })
     }
 }

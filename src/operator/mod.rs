@@ -2,6 +2,8 @@
 
 mod admin;
 mod delete;
+mod exit;
+mod give_up;
 mod inspect;
 mod intervene;
 mod resize;

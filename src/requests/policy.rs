@@ -1,14 +1,9 @@
-//! How long to go on trying, and with which pauses.
-
-use std::time::Duration;
+//! How long to go on trying.
 
 use tokio_util::sync::CancellationToken;
 
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::moment::Moment;
-
-/// How long a waiting call puts up with a policy that denies its requests.
-const DENIED_FOR: Duration = Duration::from_secs(20);
 
 /// How many attempts may fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,35 +15,11 @@ pub(crate) enum Limit {
     Unanswered(usize),
 }
 
-/// What to do about a refusal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OnRejection {
-    /// The refusal is for good.
-    Fail,
-    /// A policy that was just attached denies for some seconds. A waiting call puts up with that.
-    WaitOut,
-    /// An access policy, for example, may be mended in time. Until then, what stands in the table is in the way of others.
-    Retry,
-}
-
-/// What to do about an answer that DynamoDB is too busy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OnBusy {
-    /// Try again as after any other failure: the request of a holder, or of a caller that does not wait.
-    Retry,
-    /// Give way to the holder's requests until then: pause for up to this long, at random and by the brake of the lock.
-    GiveWay(Duration, Moment),
-    /// Leave it to the caller, which gives way and reads before it writes again. If an attempt before may have been applied, give way here.
-    ReadFirst(Duration),
-}
-
 /// How long to go on trying.
 #[derive(Clone, Debug)]
 pub(crate) struct RetryPolicy {
-    pub(super) until: Option<Moment>,
+    until: Option<Moment>,
     limit: Limit,
-    refusals: OnRejection,
-    pub(super) busy: OnBusy,
     /// Ends the pauses between attempts; an attempt under way runs to its end.
     pub(crate) stop: CancellationToken,
 }
@@ -60,8 +31,6 @@ impl RetryPolicy {
         RetryPolicy {
             until: None,
             limit: Limit::None,
-            refusals: OnRejection::Fail,
-            busy: OnBusy::Retry,
             stop: stop.clone(),
         }
     }
@@ -81,36 +50,14 @@ impl RetryPolicy {
         RetryPolicy { limit, ..self }
     }
 
-    /// Goes on where a request is refused: an access policy, for example, may be mended in time.
-    pub(crate) fn through_refusals(self) -> Self {
-        RetryPolicy {
-            refusals: OnRejection::Retry,
-            ..self
-        }
+    pub(super) fn earlier(&self, then: Moment) -> Moment {
+        self.until.map_or(then, |until| until.min(then))
     }
 
-    /// Goes on for some seconds where a policy denies a request of a waiting call.
-    pub(crate) fn through_denials(self) -> Self {
-        RetryPolicy {
-            refusals: OnRejection::WaitOut,
-            ..self
-        }
-    }
-
-    /// Gives way to the requests of the holder while DynamoDB is too busy, for up to `longest` at a time, and not after `until`.
-    pub(crate) fn giving_way(self, longest: Duration, until: Moment) -> Self {
-        RetryPolicy {
-            busy: OnBusy::GiveWay(longest, until),
-            ..self
-        }
-    }
-
-    /// As `giving_way`, for a caller that reads before it writes again.
-    pub(crate) fn reading_first(self, longest: Duration) -> Self {
-        RetryPolicy {
-            busy: OnBusy::ReadFirst(longest),
-            ..self
-        }
+    /// Whether a request is sent again after these tries, of which this was the last failure.
+    pub(super) fn goes_on(&self, failure: &Failure, tries: Tries, now: Moment) -> bool {
+        let is_over = self.stop.is_cancelled() || self.is_over(now);
+        !is_over && failure.is_transient() && self.limit.allows(tries.counted)
     }
 }
 
@@ -150,31 +97,4 @@ impl Tries {
         self.is_in_doubt |= failure.is_ambiguous();
         self.counted += usize::from(policy.limit.counts(failure));
     }
-}
-
-impl RetryPolicy {
-    /// Whether the policy, whose time has not ended, sends a request again after these tries, of which this was the last failure. A denied
-    /// call has been denied for `denied`.
-    pub(super) fn goes_on(
-        &self,
-        failure: &Failure,
-        tries: Tries,
-        denied: Option<Duration>,
-    ) -> bool {
-        let reads_first = matches!(self.busy, OnBusy::ReadFirst(_));
-        if reads_first && failure.is_busy() && !tries.is_in_doubt {
-            return false;
-        }
-        let may_help = match self.refusals {
-            OnRejection::Retry if failure.is_refused() => true,
-            OnRejection::WaitOut if failure.is_denied() => waits_out(failure, denied),
-            OnRejection::Retry | OnRejection::WaitOut | OnRejection::Fail => failure.is_transient(),
-        };
-        may_help && self.limit.allows(tries.counted)
-    }
-}
-
-/// Whether a failure is a denial that has not lasted for too long yet.
-pub(super) fn waits_out(failure: &Failure, denied: Option<Duration>) -> bool {
-    failure.is_denied() && denied.is_some_and(|lasted| lasted < DENIED_FOR)
 }

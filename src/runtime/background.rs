@@ -40,8 +40,6 @@ impl fmt::Display for Job {
             Task::Release => "releasing",
             Task::Admit => "letting successors in at",
             Task::Clean => "cleaning up behind",
-            Task::Heartbeat => "renewing",
-            Task::Poll => "polling",
             Task::Close => "closing",
         };
         match self.ticket {
@@ -59,8 +57,6 @@ pub(crate) enum Task {
     Release,
     Admit,
     Clean,
-    Heartbeat,
-    Poll,
     /// The client hears that it is shut down.
     Close,
 }
@@ -69,12 +65,6 @@ impl Task {
     /// Whether other clients wait for a lease if the work is not done.
     pub(crate) fn is_in_the_way(self) -> bool {
         matches!(self, Task::Acquire | Task::Leave | Task::Release)
-    }
-
-    /// Whether the work ends by itself or, as a sweep does, when the client is shut down. Heartbeats do not: they go on until their guards
-    /// go, which may be long after the client. Polls end, but no caller waits for that.
-    fn ends(self) -> bool {
-        !matches!(self, Task::Heartbeat | Task::Poll)
     }
 }
 
@@ -116,24 +106,13 @@ impl Background {
         job: Job,
         work: impl Future<Output: FnOnce()> + Send + 'static,
     ) {
-        self.spawn_with(job, |open| async move {
+        let open = self.open(job);
+        // Boxed, because the task would otherwise reserve memory for the work twice: as it was given, and as it runs.
+        self.spawn_unlisted(Box::pin(async move {
             let done = work.await;
             drop(open);
             done();
-        });
-    }
-
-    /// Runs work that takes its job off the list itself, and that may update the job meanwhile.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the door to background work"
-    )]
-    pub(crate) fn spawn_with<W>(self: &Arc<Self>, job: Job, work: impl FnOnce(Open) -> W)
-    where
-        W: Future<Output = ()> + Send + 'static,
-    {
-        // Boxed, because the task would otherwise reserve memory for the work twice: as it was given, and as it runs.
-        self.runtime.spawn(Box::pin(work(self.open(job))));
+        }));
     }
 
     /// Runs work that no caller waits for, and that ends with its client.
@@ -147,13 +126,13 @@ impl Background {
         jobs.drawn += 1;
         let number = jobs.drawn;
         jobs.open.insert(number, job);
-        Open(Listed {
+        Open {
             background: Arc::clone(self),
             number,
-        })
+        }
     }
 
-    /// Waits until no work runs that ends by itself. Cancel safe.
+    /// Waits until no work runs. Cancel safe.
     pub(crate) async fn idle(&self) {
         loop {
             let ended = self.ended.notified();
@@ -192,21 +171,16 @@ impl Background {
         self.jobs().failed.iter().cloned().collect()
     }
 
-    /// What was not done: the jobs that run and should have ended, and those that failed.
+    /// What was not done: the jobs that run, and those that failed.
     pub(crate) fn undone(&self) -> impl Iterator<Item = Job> + use<> {
         let unfinished = self.unfinished().into_iter();
         let told = unfinished.filter(|job| job.task != Task::Close);
         told.chain(self.failures())
     }
 
-    /// The jobs that run and should have ended.
+    /// The jobs that run.
     pub(crate) fn unfinished(&self) -> Vec<Job> {
-        self.jobs()
-            .open
-            .values()
-            .filter(|job| job.task.ends())
-            .cloned()
-            .collect()
+        self.jobs().open.values().cloned().collect()
     }
 
     fn jobs(&self) -> std::sync::MutexGuard<'_, Jobs> {
@@ -248,41 +222,16 @@ pub(crate) fn spawn_here(work: impl Future<Output = ()> + Send + 'static) {
     spawn_apart(&Handle::current(), work);
 }
 
-/// A job on the list, if it is still there.
-#[derive(Clone, Debug)]
-pub(crate) struct Listed {
+/// A job on the list. Takes it off when it is dropped, also by a panic or a runtime that shuts down.
+#[derive(Debug)]
+pub(crate) struct Open {
     background: Arc<Background>,
     number: u64,
 }
 
-impl Listed {
-    /// Sets what the work is about from now on.
-    pub(crate) fn becomes(&self, task: Task, ticket: Ticket) {
-        let mut jobs = self.background.jobs();
-        if let Some(job) = jobs.open.get_mut(&self.number) {
-            (job.task, job.ticket) = (task, Some(ticket));
-        }
-        drop(jobs);
-        if !task.ends() {
-            self.background.ended.notify_waiters();
-        }
-    }
-}
-
-/// Takes a job off the list when it is dropped, also by a panic or a runtime that shuts down.
-#[derive(Debug)]
-pub(crate) struct Open(Listed);
-
-impl Open {
-    pub(crate) fn listed(&self) -> Listed {
-        self.0.clone()
-    }
-}
-
 impl Drop for Open {
     fn drop(&mut self) {
-        let Open(Listed { background, number }) = self;
-        background.jobs().open.remove(number);
-        background.ended.notify_waiters();
+        self.background.jobs().open.remove(&self.number);
+        self.background.ended.notify_waiters();
     }
 }

@@ -30,14 +30,13 @@ use crate::error::ItemProblem;
 use crate::name::LockName;
 use crate::runtime::background::Apart;
 use fairlock_protocol::clocks::Clocks;
-use fairlock_protocol::entry::{Entry, ServerTime};
+use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::failure::{Failure, Kind};
 use fairlock_protocol::judge;
 use fairlock_protocol::moment::Moment;
-use fairlock_protocol::stamps::{self, Reading, Stamps};
+use fairlock_protocol::stamps::{Reading, Stamps};
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::told::ToldTime;
-use fairlock_protocol::write::NewItem;
 
 pub(crate) use codec::{Item, attributes, number, text, values};
 use date::ServerClock;
@@ -75,35 +74,7 @@ pub(crate) struct Timed<T> {
     pub(crate) reading: Reading,
 }
 
-/// When a request was sent, and what was told of the time, before and by its answer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Answered {
-    pub(crate) sent: Moment,
-    pub(crate) told: ToldTime,
-    pub(crate) reading: Reading,
-}
-
-impl Answered {
-    /// By how much the stamps of an entry that it shows are early: so much less its owner may believe in it.
-    pub(crate) fn early(&self, shown: &Entry) -> Duration {
-        stamps::early(shown.stamps, self.told.slack(self.sent), self.reading)
-    }
-
-    /// The same with when the request was sent, for the history of the entry.
-    pub(crate) fn sent_early(&self, shown: &Entry) -> (Moment, Duration) {
-        (self.sent, self.early(shown))
-    }
-}
-
 impl<T> Timed<T> {
-    pub(crate) fn answered(&self) -> Answered {
-        Answered {
-            sent: self.sent,
-            told: self.told,
-            reading: self.reading,
-        }
-    }
-
     pub(crate) fn map<U>(self, read: impl FnOnce(T) -> U) -> Timed<U> {
         Timed {
             value: read(self.value),
@@ -235,11 +206,6 @@ impl Store {
         self.server.time().is_younger(self.now(), YOUNG)
     }
 
-    /// After how long a place is renewed: soon, if that may bring the date that it lacks.
-    pub(crate) fn heartbeat(&self, is_dated: bool) -> Duration {
-        self.clocks().heartbeat(is_dated, self.config.heartbeat)
-    }
-
     /// What was told of the time.
     pub(crate) fn told(&self) -> ToldTime {
         self.server.time()
@@ -253,13 +219,6 @@ impl Store {
     /// A time that has passed by both clocks, for a lease whose owner counts from it. Returns `None` if no answer has told the time.
     pub(crate) fn past(&self) -> Option<Stamps> {
         self.clocks().past()
-    }
-
-    /// The lock item to create. Returns `None` before an answer has told the time. A client that does not know the time takes only a place
-    /// on an existing item. This host's clock alone does not decide where the counter begins, or how long an item stays. If no item is
-    /// shown then, the next try makes one, because that answer told the time.
-    pub(crate) fn new_item(&self) -> Option<NewItem> {
-        self.clocks().new_item(self.config.idle_retention)
     }
 
     /// Whether answers come, and none has told the time.
@@ -288,12 +247,6 @@ impl Store {
     pub(crate) fn is_kept(&self, expires_at: u64) -> bool {
         self.clocks()
             .is_kept(expires_at, self.config.idle_retention)
-    }
-
-    /// Until when an item with this expiry is to stay, for a client that takes a place on it. Returns `None` if it stays long
-    /// enough.
-    pub(crate) fn keeps(&self, expires_at: u64) -> Option<u64> {
-        self.clocks().keeps(expires_at, self.config.idle_retention)
     }
 
     /// Until when a renewal has an item with this expiry stay. Returns `None` if not even an eighth of the idle retention has passed.

@@ -7,10 +7,9 @@ use std::time::Duration;
 use tracing::Span;
 use tracing::field::{Empty, debug};
 
-use super::Label;
 use super::call::Origin;
 #[cfg(feature = "metrics")]
-use super::counts;
+use super::{Label, counts};
 use crate::config::Config;
 use crate::error::LossReason;
 use crate::name::LockName;
@@ -23,6 +22,7 @@ use fairlock_protocol::ticket::Ticket;
 pub(crate) struct HoldTelemetry {
     name: LockName,
     ticket: Ticket,
+    #[cfg(feature = "metrics")]
     label: Label,
     /// The span of the hold, from when a caller gets it until it has been released.
     span: Mutex<Span>,
@@ -77,28 +77,20 @@ impl ReleaseOutcome {
 
 impl HoldTelemetry {
     pub(crate) fn begin(config: &Config, name: &LockName, ticket: Ticket) -> HoldTelemetry {
-        HoldTelemetry::of(name, ticket, Label::of(config, name))
-    }
-
-    /// The next hold at the same place.
-    pub(crate) fn next(&self, ticket: Ticket) -> HoldTelemetry {
-        HoldTelemetry::of(&self.name, ticket, self.label.clone())
-    }
-
-    fn of(name: &LockName, ticket: Ticket, label: Label) -> HoldTelemetry {
+        #[cfg(feature = "metrics")]
+        let label = Label::of(config, name);
         #[cfg(feature = "metrics")]
         counts::holds(&label);
+        #[cfg(not(feature = "metrics"))]
+        let _ = config;
         HoldTelemetry {
             name: name.clone(),
             ticket,
+            #[cfg(feature = "metrics")]
             label,
             span: Mutex::new(Span::none()),
             is_over: AtomicBool::new(false),
         }
-    }
-
-    pub(crate) fn label(&self) -> &Label {
-        &self.label
     }
 
     /// Opens the span of the hold, beside the span of the call that got it.

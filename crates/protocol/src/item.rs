@@ -128,10 +128,10 @@ impl LockItem {
         self.holder().into_iter().chain(&self.sharers)
     }
 
-    /// The first of the holds that are leases of this name, with at least so many permits.
-    pub fn lease_of(&self, id: &str, permits: u64) -> Option<&Entry> {
+    /// The holds that are leases of this name, with at least so many permits.
+    pub fn leases_of(&self, id: &str, permits: u64) -> impl Iterator<Item = &Entry> {
         self.holders()
-            .find(|it| it.id.as_deref() == Some(id) && it.permits >= permits)
+            .filter(move |it| it.id.as_deref() == Some(id) && it.permits >= permits)
     }
 
     /// The entries that hold the lock and their successors, in the order in which they get it.

@@ -283,7 +283,7 @@ impl World {
                 self.was_kept_out(host, caller, item);
                 self.counts_refusal(host, caller, item);
             }
-            Refusal::Leased { item, .. } => self.has_come_to(host, caller, item),
+            Refusal::Leased { item, nonce, .. } => self.has_come_to(host, caller, (item, *nonce)),
             Refusal::ShutDown if !is_closing => {
                 self.fail(
                     "calls",

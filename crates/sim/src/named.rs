@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use fairlock_protocol::agent::{Answer, Input, LeaseTerm};
+use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::item::LockItem;
+use fairlock_protocol::lease;
 use fairlock_protocol::stamps::Stamps;
 
 use crate::host::{Doing, PERMITS};
@@ -31,18 +33,28 @@ impl World {
     }
 
     /// A call has come to a lease of its name.
-    pub(crate) fn has_come_to(&mut self, host: usize, caller: usize, item: &LockItem) {
+    pub(crate) fn has_come_to(
+        &mut self,
+        host: usize,
+        caller: usize,
+        (item, nonce): (&LockItem, Nonce),
+    ) {
         let asker = &self.hosts[host].callers[caller];
         let (lock, requests, most, plain) = (asker.lock, asker.requests, 1, asker.plain);
         let permits = asker.share.unwrap_or(PERMITS);
         let is_quiet = self.is_quiet(host, asker.asked);
         let named = asker.named.clone();
-        let found = named.and_then(|named| Some((item.lease_of(&named.id, permits)?, named)));
-        let Some((lease, named)) = found else {
+        let found = named.and_then(|named| {
+            let lease = item
+                .leases_of(&named.id, permits)
+                .find(|it| it.nonce == nonce)?;
+            Some((lease, named.span))
+        });
+        let Some((lease, span)) = found else {
             let message = "a call comes to a lease that is not of its name".to_owned();
             return self.fail("leases have names", Some(lock), message);
         };
-        if lease.lease != named.span {
+        if lease.lease != span {
             let message = format!("the lease of {} is of {:?}", lease.ticket, lease.lease);
             self.fail("leases last", Some(lock), message);
         }
@@ -83,7 +95,8 @@ impl World {
         let callers = self.hosts[host].callers.iter().enumerate();
         let mut shown = callers.filter_map(|(number, it)| {
             let named = it.named.as_ref().filter(|_| it.newest == Some(*request))?;
-            item.lease_of(&named.id, it.share.unwrap_or(PERMITS))?;
+            let mut leases = item.leases_of(&named.id, it.share.unwrap_or(PERMITS));
+            leases.find(|lease| !lease::is_over(lease, reply.reading))?;
             let is_asking = matches!(it.doing, Doing::Asking { .. });
             is_asking.then_some((number, it.doing))
         });

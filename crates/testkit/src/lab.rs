@@ -207,11 +207,6 @@ impl Host {
     }
 }
 
-/// Whether clients are values, where nothing else is said of them.
-pub fn is_driven() -> bool {
-    std::env::var_os("FAIRLOCK_DRIVEN").is_some()
-}
-
 /// Runs a test in virtual time, in a laboratory of its own, with as many clients with the defaults as it names.
 pub fn in_lab<const N: usize, T>(test: impl AsyncFnOnce(&Lab, [Host; N]) -> T) -> T {
     virtual_time(among(|builder| builder, test))

@@ -51,8 +51,6 @@ pub struct Build {
     pub slots: usize,
     /// Whether they notify each other.
     pub are_notified: bool,
-    /// Clients are values.
-    pub is_driven: bool,
 }
 
 impl Default for Build {
@@ -62,7 +60,6 @@ impl Default for Build {
             lease: Duration::from_secs(30),
             slots: 8,
             are_notified: false,
-            is_driven: false,
         }
     }
 }
@@ -207,10 +204,7 @@ impl Site {
             .clock(self.clock.clone())
             .seeded(number as u64)
             .lease_duration(self.build.lease)
-            .testing(|it| {
-                it.filled_slots = Some(self.build.slots);
-                it.is_driven |= self.build.is_driven;
-            });
+            .testing(|it| it.filled_slots = Some(self.build.slots));
         let process = match self.build.are_notified {
             true => process.notifier(self.post.notifier()),
             false => process,

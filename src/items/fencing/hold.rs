@@ -5,7 +5,6 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::TransactWriteItem;
 
 use super::Fence;
-use crate::any_hold::AnyHold;
 use crate::error::Error;
 use crate::guard::LockGuard;
 use crate::store::all_of;
@@ -110,17 +109,12 @@ impl LockGuard {
     /// }
     /// ```
     pub fn check_item(&self) -> Result<TransactWriteItem, Error> {
-        if let Some(reason) = self.hold().loss() {
+        if let Some(reason) = self.watch().loss() {
             return Err(self.lost_by(reason).into());
         }
-        let (store, name) = (&self.inner().store, self.hold().name());
-        let (nonce, (held, turns_left)) = match self.hold() {
-            AnyHold::Place(hold) => (hold.attempt.nonce, hold.mark_checked()),
-            AnyHold::Value(watch) => {
-                drop(watch.orders(Order::Check));
-                (watch.view.seen().nonce, watch.view.checked())
-            }
-        };
+        let (store, view) = (&self.inner().store, self.view());
+        drop(self.watch().orders(Order::Check));
+        let (nonce, (held, turns_left), name) = (view.seen().nonce, view.checked(), &view.name);
         let write = LockWrite::check(all_of(name), nonce, held, turns_left);
         let check = store.check(name, &write);
         check.map_err(|failure| Error::of(failure, &store.config().table, Duration::ZERO))

@@ -83,7 +83,7 @@ impl<'a> Call<'a> {
     }
 
     pub(super) fn has_time(&self) -> bool {
-        self.table.inner.requests.has_time_left(&self.policy)
+        !self.policy.is_over(self.table.inner.requests.store.now())
     }
 
     /// The item as the caller's closure sees it.

@@ -1,4 +1,4 @@
-//! A panic in a client that is a value ends the part of it where it came up, and no other.
+//! A panic in a client ends the part of it where it came up, and no other.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

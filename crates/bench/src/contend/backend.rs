@@ -101,7 +101,6 @@ impl Backend {
 
 fn built(builder: LockClientBuilder, options: &Options) -> Result<LockClient, Failure> {
     let builder = builder.table(&options.table).lease_duration(options.lease);
-    let builder = builder.testing(|it| it.is_driven |= options.driven);
     let builder = match options.slots {
         Some(slots) => builder.testing(|it| it.filled_slots = Some(slots.into())),
         None => builder,

@@ -49,10 +49,6 @@ pub(crate) struct Options {
     #[arg(long, value_name = "MS", default_value = "50", value_parser = millis)]
     pub(crate) hold_ms: Duration,
 
-    /// Acquires by the client as a value, which is to become fairlock's own
-    #[arg(long, hide = true)]
-    pub(crate) driven: bool,
-
     /// The algorithm by which the workers lock
     #[arg(long, value_enum, default_value_t = Algorithm::Fairlock)]
     pub(crate) algorithm: Algorithm,

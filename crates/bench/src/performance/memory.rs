@@ -26,18 +26,15 @@ pub(crate) fn of_waiting(tasks: usize) -> Done<f64> {
     Ok(String::from_utf8(shown.stdout)?.trim().parse()?)
 }
 
-pub(crate) fn show(tasks: usize, is_driven: bool) -> Done<()> {
-    let added = in_virtual_time(added_by(tasks, is_driven));
+pub(crate) fn show(tasks: usize) -> Done<()> {
+    let added = in_virtual_time(added_by(tasks));
     println!("{}", added?);
     Ok(())
 }
 
-async fn added_by(tasks: usize, is_driven: bool) -> Done<u64> {
-    let build = Build {
-        is_driven,
-        ..Build::default()
-    };
-    let site = Site::built(Duration::from_millis(ROUND_TRIP_MS.into()), build).await;
+async fn added_by(tasks: usize) -> Done<u64> {
+    let round_trip = Duration::from_millis(ROUND_TRIP_MS.into());
+    let site = Site::built(round_trip, Build::default()).await;
     let lock = site.process(0, &Counter::default());
     let guard = lock.acquire(RecordWait::Infinite).await?;
     let idle = resident()?;

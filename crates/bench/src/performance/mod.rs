@@ -57,15 +57,12 @@ pub(crate) struct Options {
     /// This process shows how much memory this many waiting tasks take
     #[arg(long, hide = true)]
     waiting: Option<usize>,
-    /// The same, of a client as a value
-    #[arg(long, hide = true, requires = "waiting")]
-    driven: bool,
 }
 
 /// Runs the driver by its command line.
 pub(crate) fn run(options: &Options) -> Done<()> {
     if let Some(tasks) = options.waiting {
-        return memory::show(tasks, options.driven);
+        return memory::show(tasks);
     }
     let budget = match options.check {
         true => Budget::brief(),

@@ -82,9 +82,9 @@ fn workers_that_notify_each_other_take_turns_in_order_and_poll_little() {
 }
 
 #[test]
-fn driven_workers_take_turns_in_order_and_do_the_same_when_their_records_are_played() {
+fn workers_take_turns_in_order_and_do_the_same_when_their_records_are_played() {
     let place = tempfile::tempdir().unwrap();
-    let mut command = driver("contend --driven --workers 3 --cycles 3 --hold-ms 1");
+    let mut command = driver("contend --workers 3 --cycles 3 --hold-ms 1");
     command.env("FAIRLOCK_RECORD", place.path().join("record"));
     assert_fair(&Run::start(command).end(), 3, 3);
     let records = std::fs::read_dir(place.path()).unwrap();

@@ -277,6 +277,8 @@ pub enum Refusal {
     Leased {
         /// The item.
         item: Arc<LockItem>,
+        /// The lease's entry there.
+        nonce: Nonce,
         /// What its answer told of the time.
         reading: Reading,
     },

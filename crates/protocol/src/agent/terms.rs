@@ -214,3 +214,44 @@ impl LeaseTerm {
         clocks.past().unwrap_or(self.past)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_lease_ends_soon_after_the_hold_and_is_no_longer_than_that_of_others() {
+        let terms = Terms {
+            owner: "host".into(),
+            address: None,
+            lease: SECOND * 30,
+            margin: Duration::ZERO,
+            heartbeat: SECOND * 10,
+            request_timeout: SECOND * 2,
+            outage: None,
+            polls: Terms::usual_polls(SECOND * 10),
+            join_timeout: SECOND * 5,
+            retention: SECOND * 100_000,
+            slots: 8,
+            filled_slots: 8,
+        };
+        let bounded = |max| Bounds {
+            max: Some(max),
+            ..Bounds::default()
+        };
+        let short = bounded(SECOND * 5).lease(&terms);
+        assert!(lease::believed(short) > SECOND * 7, "{short:?}");
+        assert!(short < SECOND * 9, "{short:?}");
+        for long in [SECOND * 60, Duration::MAX] {
+            assert_eq!(bounded(long).lease(&terms), terms.lease);
+        }
+        assert_eq!(Bounds::default().lease(&terms), terms.lease);
+        let long = Terms {
+            lease: SECOND * 7_200,
+            ..terms
+        };
+        assert!(lease::believed(ending_after(SECOND * 3_600, &long)) > SECOND * 3_600);
+    }
+}

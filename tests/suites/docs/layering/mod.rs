@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use crate::docs::links;
 use paths::{Named, paths};
 
-/// From the ground up. Mechanisms may use modules of their own layer only where `PEERS` says so.
+/// From the ground up.
 const LAYERS: [(&str, &str); 5] = [
     ("ground", "runtime"),
     (
@@ -18,18 +18,15 @@ const LAYERS: [(&str, &str); 5] = [
     ),
     (
         "port",
-        "attempt cleaning counter notify place_writes queue removal requests snapshot store telemetry undated",
+        "cleaning counter notify queue removal requests snapshot store telemetry undated",
     ),
-    ("mechanisms", "agent exit heartbeat hold reclaim waiter"),
+    ("mechanisms", "agent"),
     (
         "facade",
-        "acquire any_hold blocking client client_state data events guard items leader lease_lock lib lock multi_lock offer operator run scope \
+        "blocking client client_state data events guard items leader lease_lock lib lock multi_lock offer operator run scope \
          semaphore sweeper",
     ),
 ];
-
-/// The only imports between mechanisms.
-const PEERS: [(&str, &str); 1] = [("heartbeat", "hold")];
 
 /// The modules that may name the SDK.
 const SDK_DOORS: [&str; 5] = ["store", "operator", "client", "items", "size"];
@@ -75,10 +72,7 @@ const DOORS: [(&str, &[&str]); 13] = [
 
 /// The same for methods.
 const METHODS: [(&str, &[&str]); 4] = [
-    (
-        ".spawn(",
-        &["acquire", "blocking", "client_state", "runtime"],
-    ),
+    (".spawn(", &["blocking", "client_state", "runtime"]),
     (".spawn_blocking(", &[]),
     (".spawn_local(", &[]),
     (".block_on(", &["blocking"]),
@@ -350,16 +344,19 @@ fn the_checks_catch_planted_faults() {
             "name.rs",
             "fn f() -> char { '\"' } use crate::store::Store;",
         ),
-        ("exit.rs", "use crate::{hold, name::LockName};"),
-        ("exit.rs", "use {crate::hold, crate::name::LockName};"),
-        ("exit.rs", "fn f() { crate::lock::g() }"),
+        ("agent/view.rs", "use crate::{guard, name::LockName};"),
+        (
+            "agent/view.rs",
+            "use {crate::guard, crate::name::LockName};",
+        ),
+        ("agent/view.rs", "fn f() { crate::lock::g() }"),
         (
             "name.rs",
-            "use crate::{error::{Error, LossReason}, exit::Exit};",
+            "use crate::{error::{Error, LossReason}, agent::View};",
         ),
-        ("store/scan.rs", "use super::super::exit::Exit;"),
-        ("store/scan.rs", "use super::{super::exit::Exit, Store};"),
-        ("store/mod.rs", "use super::exit::Exit;"),
+        ("store/scan.rs", "use super::super::agent::View;"),
+        ("store/scan.rs", "use super::{super::agent::View, Store};"),
+        ("store/mod.rs", "use super::agent::View;"),
     ] {
         assert_eq!(broken_imports(file, planted).len(), 1, "{file}: {planted}");
     }
@@ -459,12 +456,12 @@ fn broken_imports(file: &str, text: &str) -> Vec<String> {
 }
 
 fn may_import(module: &str, other: &str) -> bool {
-    let (pair, from) = ((module, other), layer(module).unwrap());
+    let from = layer(module).unwrap();
     let within = matches!(LAYERS[from].0, "vocabulary" | "port" | "facade");
     let Some(to) = layer(other) else {
         return false;
     };
-    to < from || (to == from && within) || PEERS.contains(&pair)
+    to < from || (to == from && within)
 }
 
 /// The top-level module that a path leads to from a file. Returns `None` if the path stays within the file's module or leaves the library.

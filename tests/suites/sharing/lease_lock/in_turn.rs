@@ -187,9 +187,12 @@ fn a_step_that_two_processes_wait_for_under_one_name_is_leased_once() {
 /// safe: its owner may give that one back too.
 #[test]
 fn of_two_permits_for_one_name_each_is_a_lease() {
-    in_processes(async |lab, [a, b]| {
-        let gate = b.held("lease out", 1, When::Before);
+    in_processes(async |lab, [a, b, c]| {
+        // Beside another holder a request for a permit is applied whatever names the others have.
+        let beside = single(&c).acquire("beside", MINUTE).await.unwrap();
         let (one, other) = (single(&a), single(&b));
+        assert_eq!(other.find("step").await.unwrap(), None);
+        let gate = b.held("share", 1, When::Before);
         let (lease, late) = join(
             async {
                 lab.settle().await;
@@ -202,7 +205,7 @@ fn of_two_permits_for_one_name_each_is_a_lease() {
         .await;
         let late = late.unwrap();
         assert_ne!(late.ticket(), lease.ticket());
-        for lease in [lease, late] {
+        for lease in [lease, late, beside] {
             one.release(&lease).await.unwrap();
         }
         assert!(is_at_rest(lab).await);

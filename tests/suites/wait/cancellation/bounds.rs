@@ -62,12 +62,12 @@ pub(crate) const BOUNDED: &[Scene] = &[
 ];
 
 /// Requests of callers that want their hold to be short, and for which a shorter lease is asked before they have their guard.
-pub(crate) const SHORTENED: &[Scene] = &[
-    scene("a shorter lease at the grant", "renew hold", &[]).bounded(LONGEST),
-    scene("a shorter lease after a turn", "renew hold", &[Who::Live])
-        .after(&[(3_000, Event::Release)])
-        .bounded(LONGEST),
-];
+pub(crate) const SHORTENED: &[Scene] =
+    &[
+        scene("a shorter lease after a turn", "renew hold", &[Who::Live])
+            .after(&[(3_000, Event::Release)])
+            .bounded(LONGEST),
+    ];
 
 const TEN: &[(u64, Event)] = &[(1_000, Comes(10))];
 

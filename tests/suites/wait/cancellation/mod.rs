@@ -18,7 +18,6 @@ use std::time::Duration;
 use bounds::{BOUNDED, IN_PARTS, SHORTENED};
 use fairlock::RecordWait;
 use fairlock_testkit::effort::{Effort, effort, is_thorough, sampled};
-use fairlock_testkit::lab::is_driven;
 use fairlock_testkit::{steps, virtual_time};
 use fate::{CLIENTS, Client, Fate};
 use lease_lock::{ASKED_AGAIN, LEASES};
@@ -183,8 +182,7 @@ fn a_release_beside_others_a_downgrade_or_a_write_of_data_dropped_anywhere_leave
 #[test]
 fn a_bounded_hold_dropped_anywhere_holds_nobody_up_for_longer_than_its_bounds_say() {
     play_each(BOUNDED, RecordWait::Infinite);
-    // A client that is a value asks for a short lease in its first request.
-    play_each(&SHORTENED[usize::from(is_driven())..], RecordWait::Infinite);
+    play_each(SHORTENED, RecordWait::Infinite);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::agent::waiter::Heard;
 use crate::agent::waiting::Stand;
 use crate::agent::{Answer, Failed, Lock, Refusal, Reply, RequestId, Shown};
 use crate::doorway::Seen;
+use crate::entry::{Entry, Nonce};
 use crate::item::{ItemPosition, LockItem};
 use crate::lease;
 use crate::place::Found;
@@ -131,12 +132,16 @@ impl Door {
             _ => None,
         };
         let is_applied = matches!(answer, Answer::Applied(_));
-        if let Some(item) = item
-            .as_ref()
-            .filter(|item| self.is_leased_by(item, cx.lock))
+        if let Some(item) = &item
             && ask.asked.may_end()
+            && let Some(nonce) = self.lease_shown(item, heard.reading, cx.lock)
         {
-            return self.is_leased(&ask.asked, Arc::clone(item), heard.reading, cx);
+            let why = Refusal::Leased {
+                item: Arc::clone(item),
+                nonce,
+                reading: heard.reading,
+            };
+            return self.is_leased(&ask.asked, item, why, cx);
         }
         if item.as_deref().is_some_and(|item| self.holds_by(item)) && self.is_wanted(cx) {
             self.ending = None;
@@ -302,18 +307,25 @@ impl Door {
         }
     }
 
-    /// Whether a lease of the name has the lock that the call asks for.
-    fn is_leased_by(&self, item: &LockItem, lock: &Lock) -> bool {
-        let lease = self.claim.lease.as_ref();
-        lease.is_some_and(|lease| item.lease_of(&lease.id, self.claim.takes(lock)).is_some())
+    /// The lease of the name that has the lock for which the call asks: its own, or the first. What is over of another caller is in the way as
+    /// any other entry.
+    fn lease_shown(&self, item: &LockItem, reading: Reading, lock: &Lock) -> Option<Nonce> {
+        let term = self.claim.lease.as_ref()?;
+        let own = self.attempt.nonce;
+        let live = |it: &&Entry| it.nonce == own || !lease::is_over(it, reading);
+        let live = item
+            .leases_of(&term.id, self.claim.takes(lock))
+            .filter(live);
+        let found = live.min_by_key(|it| it.nonce != own)?;
+        Some(found.nonce)
     }
 
     /// That is what the call came for. No client gives up a lease that it sees: another caller may have been told of it.
     fn is_leased(
         &mut self,
         asked: &Asked,
-        item: Arc<LockItem>,
-        reading: Reading,
+        item: &Arc<LockItem>,
+        why: Refusal,
         cx: &mut Context<'_>,
     ) -> Fate {
         self.ending = None;
@@ -321,14 +333,11 @@ impl Door {
             Some(ItemPosition::Has(_, own) | ItemPosition::Successor(_, own)) => Some(own.ticket),
             None => None,
         };
-        let why = Refusal::Leased {
-            item: Arc::clone(&item),
-            reading,
-        };
         match own.filter(|_| self.queue.is_none()) {
-            Some(ticket) if self.claim.waits() => {
-                Fate::Leaves(why, Exit::of(self.attempt.clone(), ticket, item))
-            }
+            Some(ticket) if self.claim.waits() => Fate::Leaves(
+                why,
+                Exit::of(self.attempt.clone(), ticket, Arc::clone(item)),
+            ),
             own => {
                 own.into_iter()
                     .for_each(|ticket| self.cleans_behind(asked, ticket, cx));
