@@ -50,9 +50,9 @@ const TRIES: u8 = 6;
 /// Where answers have no `Date`, calls that take or extend a lease return [`Error::Refused`], unless the client has a
 /// [clock that stands in for it](crate::LockClientBuilder::fallback_date).
 ///
-/// A call for the lock alone that does not wait, and each call for a lease that there is, returns within five request time-outs. If its
-/// requests together take longer, it returns [`Error::Unavailable`], and DynamoDB may still apply the request that is under way. Other
-/// calls hold what they get like any caller first. They return when the lease of their client has ended, at the latest.
+/// A call that does not wait, and each call for a lease that there is, returns within five request time-outs. If its requests together take
+/// longer, it returns [`Error::Unavailable`], and DynamoDB may still apply the request that is under way. A call that waits holds what it gets
+/// like any caller first. It returns when the lease of its client has ended, at the latest.
 ///
 /// No task is left to undo what a delayed request does. A request that took the lock may arrive a second time after the release.
 /// A request of a call that failed, or that returned [`Error::NotGranted`], may arrive after that call. The name then holds the
@@ -188,7 +188,7 @@ impl LeaseLock {
     }
 
     /// Takes the lock if it is available now, under the name `id` and for `span`: from one second to a day, and at most half of the [idle
-    /// retention](crate::LockClientBuilder::idle_retention). A single request if the lock is free, and three for a share or for some of the
+    /// retention](crate::LockClientBuilder::idle_retention). A single request if the lock is free, and two for a share or for some of the
     /// permits. Another if no answer has told this client the time.
     ///
     /// A call under the same name again is recognised. If the name holds the lock, the call returns the lease as it stands, not a

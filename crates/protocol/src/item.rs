@@ -258,12 +258,6 @@ impl LockItem {
             _ => first.since,
         }
     }
-
-    /// Whether the lock is free and a caller that drew a ticket is on the way to it.
-    pub fn is_being_taken(&self) -> bool {
-        self.is_free() && !self.is_idle()
-    }
-
     /// Whether a caller can have this many permits at once: no waiter waits, and they are left.
     pub fn has_room_for(&self, permits: u64) -> bool {
         self.has_left(permits) && self.watermark == self.last && self.successors().is_empty()

@@ -75,14 +75,13 @@ impl World {
         self.calls += 1;
         let wait = self.wait(host);
         let is_refused = wait == Wait::No;
-        let plain = self.is_plain(host, number, bounds);
-        let plain = plain.filter(|_| is_refused);
+        let plain = self.is_plain(host, number, bounds).filter(|_| is_refused);
         let meets = self.meets(host, number).filter(|_| is_refused);
         let meets_dead = self.meets_dead(number, self.at).filter(|_| is_refused);
         let (limit, share, named) = (self.limit(), self.share(), self.names(host));
         let plain = plain.filter(|_| share.is_none());
         let denies_self_wait = self.rng.u8(0..12) == 0;
-        let is_observed = !is_refused && self.rng.u8(0..3) == 0;
+        let is_observed = self.rng.u8(0..3) == 0;
         let has_more = share.is_some() || named.is_some();
         let is_bound = bounds != Bounds::default() || limit.is_some() || has_more;
         let it = &mut self.hosts[host];
@@ -94,7 +93,8 @@ impl World {
         (asker.share, asker.named, asker.newest) = (share, named.clone(), None);
         (asker.waits, asker.limit) = (!is_refused, limit);
         asker.is_plain = !is_refused && !is_bound;
-        (asker.is_observed, asker.denies_self_wait) = (is_observed, denies_self_wait);
+        (asker.is_observed, asker.denies_self_wait) =
+            (is_observed && !is_refused, denies_self_wait);
         (asker.place, asker.is_kept) = (None, false);
         (asker.plain, asker.meets, asker.meets_dead) = (plain, meets, meets_dead);
         let lasts = nanos(it.terms.no_wait_lasts());

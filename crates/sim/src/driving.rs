@@ -126,6 +126,10 @@ impl World {
                 lock,
                 note: Note::GrantedLate(ticket),
             } => self.is_granted_late(host, &lock, ticket),
+            Output::Noted {
+                lock,
+                note: Note::Unserved(..),
+            } => self.is_unserved(host, &lock),
             Output::Unfit | Output::Undone { .. } | Output::Noted { .. } | Output::Shown { .. } => {
             }
         }
@@ -241,6 +245,18 @@ impl World {
         let asks = |caller: &&mut Caller| caller.lock == lock;
         let callers = it.callers.iter_mut().filter(asks);
         callers.for_each(|caller| caller.is_plain = false);
+    }
+
+    /// What is logged keeps a caller that waits.
+    fn is_unserved(&mut self, host: usize, of: &Lock) {
+        let (lock, it) = (number(of), &self.hosts[host]);
+        let waits = |caller: &Caller| {
+            matches!(caller.doing, Doing::Asking { .. }) && caller.lock == lock && caller.waits
+        };
+        if it.cancelled.is_empty() && !it.callers.iter().any(waits) {
+            let message = "what keeps nobody who waits is logged".to_owned();
+            self.fail("calls", Some(lock), message);
+        }
     }
 
     /// The caller may have left while the client did not know yet.

@@ -46,12 +46,13 @@ impl Callers {
             Wait::Until(until) => until,
             Wait::No | Wait::Forever => Moment(Duration::MAX),
         };
-        self.are_observed |= claim.is_observed;
+        let is_observed = claim.is_observed && claim.waits();
+        self.are_observed |= is_observed;
         self.waiting.push_back(Caller {
             call,
             until,
             most: claim.max_waiters,
-            shown: claim.is_observed.then(Shown::default),
+            shown: is_observed.then(Shown::default),
         });
     }
 

@@ -129,12 +129,18 @@ impl Context<'_> {
     /// Tells what has kept the callers for long enough.
     pub(super) fn reviews(&mut self) {
         let note = self.callers.kept.reviews(self.clocks.now);
-        note.into_iter().for_each(|note| self.note(note));
+        self.notes_for_callers(note);
     }
 
     /// Takes in what became of a request for the callers.
     pub(super) fn hears(&mut self, of: (Access, Moment), failure: Option<&Failed>) {
         let note = self.callers.kept.hears(of, failure, self.clocks.now);
+        self.notes_for_callers(note);
+    }
+
+    /// No caller is kept where all of them have been answered.
+    fn notes_for_callers(&mut self, note: Option<Note>) {
+        let note = note.filter(|_| !self.callers.is_empty());
         note.into_iter().for_each(|note| self.note(note));
     }
 

@@ -55,8 +55,13 @@ impl Kept {
         self.reviews(now)
     }
 
-    /// What has lasted long enough to be told.
+    /// What has lasted long enough to be told. Calls that do not wait are answered soon, and say it then.
     pub(super) fn reviews(&mut self, now: Moment) -> Option<Note> {
+        let note = self.news(now);
+        note.filter(|_| self.waited.is_some())
+    }
+
+    fn news(&mut self, now: Moment) -> Option<Note> {
         match self.outages.news(now)? {
             News::Kept {
                 since,

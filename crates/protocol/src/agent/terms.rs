@@ -127,7 +127,7 @@ pub struct Claim {
     pub bounds: Bounds,
     /// What its entry says besides.
     pub attributes: Attributes,
-    /// It is told how it stands.
+    /// It is told how it stands while it waits.
     pub is_observed: bool,
     /// It does not wait for a hold of its own client.
     pub denies_self_wait: bool,
