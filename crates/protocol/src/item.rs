@@ -175,8 +175,7 @@ impl LockItem {
     /// late copy of the request for it gives the nonce a place again, with a newer ticket.
     pub fn position_of_place(&self, nonce: Nonce, ticket: Ticket) -> Option<ItemPosition<'_>> {
         let position = self.position_of(nonce)?;
-        let (ItemPosition::Has(_, entry) | ItemPosition::Successor(_, entry)) = position;
-        (entry.ticket == ticket).then_some(position)
+        (position.entry().ticket == ticket).then_some(position)
     }
 
     /// Where a hold stands on the lock item. Returns `None` if it has ended, as for `position_of_place`.
@@ -350,6 +349,15 @@ pub enum ItemPosition<'a> {
     Has(At, &'a Entry),
     /// It waits for the lock behind this many other successors.
     Successor(usize, &'a Entry),
+}
+
+impl<'a> ItemPosition<'a> {
+    /// The entry.
+    pub fn entry(self) -> &'a Entry {
+        match self {
+            ItemPosition::Has(_, entry) | ItemPosition::Successor(_, entry) => entry,
+        }
+    }
 }
 
 /// A row in the queue, of a ticket, or of several tickets that were drawn together.

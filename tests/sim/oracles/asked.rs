@@ -7,11 +7,12 @@
 //! - A request took at least half of the shortest join timeout, so other clients may have closed a gap in its place.
 //! - The host took a place on an item that DynamoDB may have deleted by then.
 //! - A hold was lost, and the rest of its batch joined the queue again.
+//! - The host gave back a place that no caller was granted: its lease was over when its turn came, as short ones are by what clocks differ.
 //! - An operator broke a place of the host. Its callers learn of that within a lease or two, and join the queue again.
 //!
 //! Calls that do not wait are not part of this.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{Events, broken};
@@ -96,9 +97,18 @@ fn is_excused(troubles: &Troubles, older: &Asked<'_>, granted: &Asked<'_>) -> bo
 fn troubles(plan: &Plan, events: &Events) -> Troubles {
     let mut troubles = Troubles::new();
     let mut holders = BTreeMap::new();
+    let granted = events.iter().filter_map(|(_, event)| match event {
+        Event::Granted(it) => Some((it.host, Some(it.place))),
+        _ => None,
+    });
+    let granted: BTreeSet<_> = granted.collect();
     for (at, event) in events {
         let (host, begun) = match event {
-            Event::Exchanged(exchange) if is_trouble(plan, exchange, *at) => {
+            Event::Exchanged(exchange)
+                if is_trouble(plan, exchange, *at)
+                    || exchange.verb == "release"
+                        && !granted.contains(&(exchange.host, exchange.ticket)) =>
+            {
                 (exchange.host, exchange.sent)
             }
             Event::Granted(it) => {

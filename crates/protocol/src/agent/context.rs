@@ -15,7 +15,7 @@ use super::{
     Terms, What,
 };
 use crate::entry::{Entry, Nonce, Unknown};
-use crate::item::{ItemPosition, LockItem};
+use crate::item::LockItem;
 use crate::lease::RenewalHistory;
 use crate::moment::Moment;
 use crate::outage::Access;
@@ -253,15 +253,10 @@ impl Doubts {
     pub(super) fn shown(&mut self, item: &LockItem) -> Vec<(Nonce, Ticket)> {
         let mut shown = Vec::new();
         self.0.retain(|(nonce, newest)| {
-            let entry = match item.position_of(*nonce) {
-                Some(ItemPosition::Has(_, entry) | ItemPosition::Successor(_, entry)) => entry,
-                None => return true,
-            };
-            if entry.ticket <= *newest {
-                return true;
-            }
-            shown.push((*nonce, entry.ticket));
-            false
+            let place = item.position_of(*nonce).map(|it| it.entry().ticket);
+            let late = place.filter(|ticket| ticket > newest);
+            shown.extend(late.map(|ticket| (*nonce, ticket)));
+            late.is_none()
         });
         shown
     }

@@ -119,10 +119,9 @@ impl Agent {
     }
 
     /// Callers ask for a place.
-    fn asks(&mut self, callers: Callers, claim: Arc<Claim>, scene: &mut Scene<'_>) -> Key {
+    fn asks(&mut self, mut callers: Callers, claim: Arc<Claim>, scene: &mut Scene<'_>) -> Key {
         let key = scene.shared.next_id();
         let began = scene.clocks.now;
-        let mut callers = callers;
         if claim.waits() {
             callers.kept.waits_since(began);
         }

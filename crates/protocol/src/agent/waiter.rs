@@ -310,8 +310,8 @@ impl Waiter {
     pub(super) fn renewal_due(&self, cx: &Context<'_>) -> Moment {
         let terms = cx.terms;
         let is_short = |lease: Duration| lease <= terms.lease.max(self.left(cx));
-        match self.position() {
-            Some(ItemPosition::Has(_, entry) | ItemPosition::Successor(_, entry)) => {
+        match self.position().map(ItemPosition::entry) {
+            Some(entry) => {
                 let lease = entry.lease.saturating_sub(terms.margin).max(terms.lease);
                 let heartbeat = match entry.stamps.server {
                     Some(_) => terms.heartbeat_of(lease),

@@ -329,10 +329,8 @@ impl Door {
         cx: &mut Context<'_>,
     ) -> Fate {
         self.ending = None;
-        let own = match item.position_of(self.attempt.nonce) {
-            Some(ItemPosition::Has(_, own) | ItemPosition::Successor(_, own)) => Some(own.ticket),
-            None => None,
-        };
+        let own = item.position_of(self.attempt.nonce);
+        let own = own.map(|own| own.entry().ticket);
         match own.filter(|_| self.queue.is_none()) {
             Some(ticket) if self.claim.waits() => Fate::Leaves(
                 why,

@@ -259,8 +259,7 @@ impl Hold {
         match self.life {
             Life::Granting(_) => {
                 cx.doubts(&self.attempt, Ticket::default());
-                let why = evicted(item.clone(), self.place());
-                cx.callers.kept.place_lost = Some(why);
+                cx.callers.kept.place_lost = Some(evicted(item.clone(), self.place()));
                 match self.waits {
                     true => Fate::Again(None),
                     false => Fate::Refused(Refusal::not_granted(item)),
