@@ -142,7 +142,8 @@ impl Waiter {
         self.pace.asked(cx.now());
         let jitter = cx.jitter();
         self.polls_at(PollPosition::Told, jitter, cx);
-        let shortest = cx.now() + self.pace.round_trip();
+        // Where nothing takes time, the two would ask each other without end.
+        let shortest = cx.now() + self.patience(cx);
         Some(self.due(cx).max(shortest))
     }
 
