@@ -1,5 +1,7 @@
 //! What `show` and `ls` print, for people and for programs.
 
+mod columns;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write};
@@ -7,12 +9,14 @@ use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
 use aws_smithy_types::base64;
-use clap::builder::styling::{AnsiColor, Style};
 use fairlock::{Holder, LockData, LockState, Participant};
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::text::shown;
+#[cfg(feature = "top")]
+pub(crate) use columns::plain_table;
+use columns::{BAD, BOLD, Cell, GOOD, PLAIN, table};
 
 /// The permits of a lock that is not a semaphore.
 pub(crate) const OF_A_LOCK: u64 = 64;
@@ -167,49 +171,16 @@ pub(crate) fn json_line(value: &impl Serialize) -> Result<String, Failure> {
     Ok(without_controls(&line))
 }
 
-/// Spaces between columns.
-const GAP: usize = 2;
-/// No column is made narrower than this.
-const NARROW: usize = 8;
-
-const PLAIN: Style = Style::new();
-const BOLD: Style = Style::new().bold();
-const GOOD: Style = AnsiColor::Green.on_default();
-const BAD: Style = AnsiColor::Red.on_default();
-
-/// The contents of one cell of a table.
-struct Cell {
-    text: String,
-    style: Style,
-}
-
-impl Cell {
-    fn plain(text: impl Into<String>) -> Self {
-        Cell {
-            text: text.into(),
-            style: PLAIN,
-        }
-    }
-
-    fn none() -> Self {
-        Cell::plain("-")
-    }
-
-    fn lease_left(who: &Participant) -> Self {
-        let style = match who.lease_left {
-            Some(Duration::ZERO) if who.kept_until.is_none() => BAD,
-            _ => PLAIN,
-        };
-        let text = match who.kept_until {
-            Some(_) => format!("kept for {}", left(who)),
-            None => left(who),
-        };
-        Cell { text, style }
-    }
-
-    fn width(&self) -> usize {
-        self.text.chars().count()
-    }
+fn lease_left(who: &Participant) -> Cell {
+    let style = match who.lease_left {
+        Some(Duration::ZERO) if who.kept_until.is_none() => BAD,
+        _ => PLAIN,
+    };
+    let text = match who.kept_until {
+        Some(_) => format!("kept for {}", left(who)),
+        None => left(who),
+    };
+    Cell { text, style }
 }
 
 /// The text for a lock of which the table has no item. The name may be a typing error.
@@ -308,7 +279,7 @@ fn stand(place: u64, who: &Participant, now: SystemTime) -> [Cell; 6] {
         Cell::plain(named(who)),
         Cell::plain(format!("{}{}", who.stage, notifiable(who))),
         Cell::plain(when(who.since, now)),
-        Cell::lease_left(who),
+        lease_left(who),
     ]
 }
 
@@ -352,75 +323,9 @@ fn listed(state: &LockState, now: SystemTime) -> [Cell; 6] {
         }),
         Cell::plain(tickets(holder)),
         Cell::plain(when(state.held_since, now)),
-        Cell::lease_left(holder),
+        lease_left(holder),
         waiting,
     ]
-}
-
-/// Prints texts in columns under a head.
-#[cfg(feature = "top")]
-pub(crate) fn plain_table<const N: usize>(head: [&str; N], rows: Vec<[String; N]>) -> String {
-    let rows = rows.into_iter().map(|row| row.map(Cell::plain));
-    table(head, rows.collect())
-}
-
-fn table<const N: usize>(head: [&str; N], rows: Vec<[Cell; N]>) -> String {
-    let head = head.map(|text| Cell {
-        text: text.into(),
-        style: BOLD,
-    });
-    let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].width()).max();
-    let widths = (0..N).map(|column| width(column).unwrap_or(0));
-    let widths = fitted(widths.collect(), columns());
-    rows.iter().map(|row| line(row, &widths)).collect()
-}
-
-/// Returns the terminal's width in characters. Returns `None` if there is no terminal.
-fn columns() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
-    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
-}
-
-/// Shrinks the widest columns until a line fits the terminal. No column becomes narrower than `NARROW`, so that some of its text can still
-/// be read.
-fn fitted(mut widths: Vec<usize>, columns: Option<usize>) -> Vec<usize> {
-    let gaps = GAP * widths.len().saturating_sub(1);
-    // The loop ends because each iteration makes one column narrower.
-    while columns.is_some_and(|columns| columns < widths.iter().sum::<usize>() + gaps)
-        && let Some(widest) = widths.iter_mut().max().filter(|widest| **widest > NARROW)
-    {
-        *widest -= 1;
-    }
-    widths
-}
-
-/// Cuts the text to the width, and marks the cut.
-fn cut(text: &str, width: usize) -> String {
-    match text.chars().count() <= width {
-        true => text.to_owned(),
-        false => text
-            .chars()
-            .take(width.saturating_sub(1))
-            .chain(['…'])
-            .collect(),
-    }
-}
-
-/// Joins the cells of a row. The last column is not padded.
-fn line(row: &[Cell], widths: &[usize]) -> String {
-    let mut line = String::new();
-    for (at, (cell, width)) in row.iter().zip(widths).enumerate() {
-        let Cell { text, style } = cell;
-        let text = cut(text, *width);
-        let gap = match row.len() - at {
-            1 => 0,
-            _ => width - text.chars().count() + GAP,
-        };
-        line.push_str(&format!("{style}{text}{style:#}{}", " ".repeat(gap)));
-    }
-    line.push('\n');
-    line
 }
 
 /// Writes a time, and how long ago it was. The time is DynamoDB's, so the difference is inexact if this machine's clock differs.
@@ -622,17 +527,6 @@ mod tests {
     }
 
     #[test]
-    fn columns_stand_under_each_other() {
-        let rows = vec![["a", "free"], ["longer", "b"]].into_iter();
-        let told = table(
-            ["LOCK", "HOLDER"],
-            rows.map(|row| row.map(Cell::plain)).collect(),
-        );
-        let plain = anstream::adapter::strip_str(&told).to_string();
-        assert_eq!(plain, "LOCK    HOLDER\na       free\nlonger  b\n");
-    }
-
-    #[test]
     fn json_has_no_control_characters_of_any_kind() {
         let json = serde_json::to_string("\u{1b}\u{7f}\u{9b}é").unwrap();
         let clean = without_controls(&json);
@@ -640,20 +534,6 @@ mod tests {
         assert_eq!(
             serde_json::from_str::<String>(&clean).unwrap(),
             "\u{1b}\u{7f}\u{9b}é"
-        );
-    }
-
-    #[test]
-    fn the_widest_columns_are_cut_until_a_line_fits() {
-        assert_eq!(fitted(vec![30, 10, 5], None), [30, 10, 5]);
-        assert_eq!(fitted(vec![30, 10, 5], Some(49)), [30, 10, 5]);
-        assert_eq!(fitted(vec![30, 10, 5], Some(40)), [21, 10, 5]);
-        assert_eq!(fitted(vec![30, 30, 5], Some(40)).iter().sum::<usize>(), 36);
-        // Narrower columns could not be read.
-        assert_eq!(fitted(vec![30, 30, 5], Some(1)), [8, 8, 5]);
-        assert_eq!(
-            (cut("abcdef", 6), cut("abcdef", 3)),
-            ("abcdef".into(), "ab…".into())
         );
     }
 }
