@@ -3,7 +3,6 @@
 use crate::config::MAX_DATA;
 use crate::error::{Error, Invalid, LossReason};
 use crate::guard::LockGuard;
-use crate::holder;
 use crate::state::LockData;
 use fairlock_protocol::agent::{Done, Order};
 
@@ -96,10 +95,8 @@ impl LockGuard {
                 Err(Invalid::shared_data().into())
             }
             Done::NotOurs(item) => {
-                let reason = watch.loss();
-                let reason =
-                    reason.unwrap_or_else(|| holder::evicted(item.as_deref(), self.ticket()));
-                Err(self.lost_by(reason).into())
+                let evicted = || watch.view.evicted(item.as_deref());
+                Err(self.lost_by(watch.loss().unwrap_or_else(evicted)).into())
             }
             Done::Lost(_) => {
                 let reason = watch.loss().unwrap_or(LossReason::Released);

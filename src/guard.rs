@@ -14,7 +14,6 @@ use crate::agent::{Held, Ordered, View, Watch};
 use crate::client_state::{ClientHandle, STANDSTILL};
 use crate::error::{Closed, Error, LockLost, LossReason};
 use crate::events::{self, HoldEvent};
-use crate::holder;
 use crate::place_id::PlaceId;
 use crate::state::YieldRequest;
 use fairlock_protocol::agent::{Done, LeaseTerm, Order};
@@ -432,8 +431,7 @@ impl LockGuard {
         let waited = inner.store.now().since(started);
         match told {
             Some(Ok(Ok(Done::NotOurs(item)))) => {
-                let reason = holder::evicted(item.as_deref(), view.ticket);
-                Err(view.lost_by(reason).into())
+                Err(view.lost_by(view.evicted(item.as_deref())).into())
             }
             Some(Ok(Ok(done))) => Ok(done),
             Some(Ok(Err(failure))) => Err(self.not_told(failure, waited)),

@@ -52,6 +52,13 @@ struct Now {
     here: Option<HeldHere>,
 }
 
+impl Now {
+    /// The newest ticket of its place, which names it: its own may be passed on in the table already.
+    fn place(&self) -> Ticket {
+        self.seen.held.footing.ticket
+    }
+}
+
 impl View {
     pub(super) fn new(
         hold: HoldId,
@@ -232,6 +239,11 @@ impl View {
         }
     }
 
+    /// Why it has ended that this item does not show.
+    pub(crate) fn evicted(&self, item: Option<&LockItem>) -> LossReason {
+        holder::evicted(item, self.now.read(Now::place))
+    }
+
     pub(crate) fn lost_by(&self, reason: LossReason) -> LockLost {
         LockLost {
             lock: self.name.lock().to_owned(),
@@ -270,9 +282,7 @@ impl View {
 
     /// Whether an item shows it.
     pub(crate) fn is_shown_by(&self, item: &LockItem) -> bool {
-        let place = self
-            .now
-            .read(|now| (now.seen.nonce, now.seen.held.footing.ticket));
+        let place = self.now.read(|now| (now.seen.nonce, now.place()));
         item.hold_of(place.0, place.1).is_some()
     }
 
@@ -282,22 +292,15 @@ impl View {
 
     pub(crate) fn place_id(&self) -> PlaceId {
         self.now.read(|now| {
-            let newest = now.seen.held.footing.ticket;
             let permits = now.seen.held.permits;
-            PlaceId::of(
-                &self.name,
-                now.seen.nonce,
-                (newest, now.seen.tickets),
-                permits,
-            )
+            let tickets = (now.place(), now.seen.tickets);
+            PlaceId::of(&self.name, now.seen.nonce, tickets, permits)
         })
     }
 
     fn requested(&self, now: &Now) -> Option<YieldRequest> {
         let asked: &Notice = now.seen.item.asked.as_deref()?;
-        // Of the tickets of its place its own may be passed on in the table already.
-        let place = now.seen.held.footing.ticket;
-        asked.is_for(place).then(|| yield_request(asked))
+        asked.is_for(now.place()).then(|| yield_request(asked))
     }
 
     pub(crate) fn yield_requested(&self) -> Option<YieldRequest> {
