@@ -89,11 +89,7 @@ pub(crate) fn evicted(item: Option<&LockItem>, ticket: Ticket) -> LossReason {
     let Some(item) = item else {
         return LossReason::Deleted;
     };
-    match item
-        .broken
-        .as_deref()
-        .filter(|broken| broken.is_for(ticket))
-    {
+    match item.broken_for(ticket).map(|broken| &**broken) {
         Some(Notice { by, reason, .. }) => LossReason::Broken {
             by: by.clone(),
             reason: reason.clone(),

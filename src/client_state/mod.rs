@@ -1,4 +1,4 @@
-//! What all locks of a client share: the store, the background work, and what the client remembers of the queues that it has met.
+//! What all locks of a client share: the store, the background work and the driver.
 
 mod handle;
 mod policies;

@@ -73,8 +73,8 @@ impl LeaseLock {
             }
         };
         let ticket = held.footing.ticket;
-        let is_broken = |item: &LockItem| item.broken.as_ref().is_some_and(|it| it.is_for(ticket));
-        let is_gone = still.is_none() && !seen.as_ref().is_some_and(is_broken);
+        let broken = seen.as_ref().and_then(|item| item.broken_for(ticket));
+        let is_gone = still.is_none() && broken.is_none();
         Ok(
             match is_gone && may_be_applied && !policy.is_over(store.now()) {
                 true => Ended::ReleasedEarlier(seen),

@@ -128,6 +128,11 @@ impl LockItem {
         self.holder().into_iter().chain(&self.sharers)
     }
 
+    /// Why the place of this ticket was broken, if the newest break was of it.
+    pub fn broken_for(&self, ticket: Ticket) -> Option<&Arc<Notice>> {
+        self.broken.as_ref().filter(|broken| broken.is_for(ticket))
+    }
+
     /// The holds that are leases of this name, with at least so many permits.
     pub fn leases_of(&self, id: &str, permits: u64) -> impl Iterator<Item = &Entry> {
         self.holders()
@@ -257,6 +262,7 @@ impl LockItem {
             _ => first.since,
         }
     }
+
     /// Whether a caller can have this many permits at once: no waiter waits, and they are left.
     pub fn has_room_for(&self, permits: u64) -> bool {
         self.has_left(permits) && self.watermark == self.last && self.successors().is_empty()

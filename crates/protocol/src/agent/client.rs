@@ -295,20 +295,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn client() -> Client {
-        Client::new(Arc::new(Terms {
-            owner: "host".into(),
-            address: None,
-            lease: SECOND * 30,
-            margin: Duration::ZERO,
-            heartbeat: SECOND * 10,
-            request_timeout: SECOND * 2,
-            outage: None,
-            polls: Terms::usual_polls(SECOND * 10),
-            join_timeout: SECOND * 5,
-            retention: SECOND * 100_000,
-            slots: 8,
-            filled_slots: 8,
-        }))
+        Client::new(Arc::new(Terms::of_tests()))
     }
 
     fn calls(client: &mut Client, call: u64, chance: &mut Chance) {

@@ -138,9 +138,10 @@ impl Context<'_> {
         self.notes_for_callers(note);
     }
 
-    /// No caller is kept where all of them have been answered.
+    /// No caller is kept where all of them have been answered, or will be soon.
     fn notes_for_callers(&mut self, note: Option<Note>) {
-        let note = note.filter(|_| !self.callers.is_empty());
+        let are_kept = self.callers.kept.are_waiting() && !self.callers.is_empty();
+        let note = note.filter(|_| are_kept);
         note.into_iter().for_each(|note| self.note(note));
     }
 

@@ -55,13 +55,8 @@ impl Kept {
         self.reviews(now)
     }
 
-    /// What has lasted long enough to be told. Calls that do not wait are answered soon, and say it then.
+    /// What has lasted long enough to be told.
     pub(super) fn reviews(&mut self, now: Moment) -> Option<Note> {
-        let note = self.news(now);
-        note.filter(|_| self.waited.is_some())
-    }
-
-    fn news(&mut self, now: Moment) -> Option<Note> {
         match self.outages.news(now)? {
             News::Kept {
                 since,
@@ -108,6 +103,11 @@ impl Kept {
     /// They ask for a place, and wait for it.
     pub(super) fn waits_since(&mut self, now: Moment) {
         self.waited.get_or_insert((now, LONG));
+    }
+
+    /// Whether they wait. Calls that do not are answered soon, and say then what kept them.
+    pub(super) fn are_waiting(&self) -> bool {
+        self.waited.is_some()
     }
 
     /// When it is logged that they still wait.

@@ -221,22 +221,28 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    impl Terms {
+        pub(crate) fn of_tests() -> Terms {
+            Terms {
+                owner: "host".into(),
+                address: None,
+                lease: SECOND * 30,
+                margin: Duration::ZERO,
+                heartbeat: SECOND * 10,
+                request_timeout: SECOND * 2,
+                outage: None,
+                polls: Terms::usual_polls(SECOND * 10),
+                join_timeout: SECOND * 5,
+                retention: SECOND * 100_000,
+                slots: 8,
+                filled_slots: 8,
+            }
+        }
+    }
+
     #[test]
     fn a_lease_ends_soon_after_the_hold_and_is_no_longer_than_that_of_others() {
-        let terms = Terms {
-            owner: "host".into(),
-            address: None,
-            lease: SECOND * 30,
-            margin: Duration::ZERO,
-            heartbeat: SECOND * 10,
-            request_timeout: SECOND * 2,
-            outage: None,
-            polls: Terms::usual_polls(SECOND * 10),
-            join_timeout: SECOND * 5,
-            retention: SECOND * 100_000,
-            slots: 8,
-            filled_slots: 8,
-        };
+        let terms = Terms::of_tests();
         let bounded = |max| Bounds {
             max: Some(max),
             ..Bounds::default()

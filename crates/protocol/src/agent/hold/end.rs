@@ -202,12 +202,8 @@ impl Hold {
             self.sends_release(cx);
             return Fate::Stays;
         }
-        let is_broken = |item: &Arc<LockItem>| {
-            item.broken
-                .as_ref()
-                .is_some_and(|it| it.is_for(self.place()))
-        };
-        let is_gone = still.is_none() && !item.as_ref().is_some_and(is_broken);
+        let broken = item.as_ref().and_then(|it| it.broken_for(self.place()));
+        let is_gone = still.is_none() && broken.is_none();
         let done = match is_gone && was_in_doubt && has_time {
             true => Done::ReleasedEarlier,
             false => Done::NotOurs(item),
@@ -279,7 +275,7 @@ pub(in super::super) fn evicted(item: Option<Arc<LockItem>>, ticket: Ticket) -> 
     let Some(item) = item else {
         return Loss::Deleted;
     };
-    match item.broken.as_ref().filter(|broken| broken.is_for(ticket)) {
+    match item.broken_for(ticket) {
         Some(notice) => Loss::Broken(Arc::clone(notice)),
         None => Loss::Evicted(Some(item)),
     }
