@@ -70,7 +70,7 @@ impl Default for Constants {
     fn default() -> Self {
         Constants {
             hold_share: 20.0,
-            overlap: 2.0,
+            overlap: 1.0,
             handoff: 1.3,
             notified_handoff: 1.0,
             notified_first: 2.0,
