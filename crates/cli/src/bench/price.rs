@@ -86,7 +86,7 @@ impl Plan {
 fn first(hold: f64, round_trip: f64) -> f64 {
     let longest = HOLD_SHARE * LONGEST_POLL;
     match hold {
-        _ if hold <= HOLD_SHARE * round_trip => hold / round_trip + 2.0,
+        _ if hold <= HOLD_SHARE * round_trip => hold / round_trip + 1.0,
         _ if hold <= longest => HOLD_SHARE * (1.0 + (hold / (HOLD_SHARE * round_trip)).ln()),
         _ => {
             HOLD_SHARE * (1.0 + (LONGEST_POLL / round_trip).ln()) + (hold - longest) / LONGEST_POLL
