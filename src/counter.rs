@@ -1,8 +1,8 @@
 //! The counter of a lock, `last` of its item: a conditional write moves it on by as many tickets as it draws. The same write may take the lock,
 //! or a slot behind it. All else that changes the item is written here too, on the same terms.
 
-use crate::name::LockName;
 use crate::store::{Store, Timed, Write};
+use crate::vocabulary::name::LockName;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::write::LockWrite;

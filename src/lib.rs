@@ -131,76 +131,51 @@
 mod agent;
 #[cfg(feature = "blocking")]
 pub mod blocking;
-mod cleaning;
-mod client;
-mod client_state;
-mod config;
 mod counter;
-mod data;
-mod error;
-mod events;
-mod guard;
-mod hold_bounds;
-mod holder;
 mod items;
-mod leader;
-mod lease_lock;
 mod lock;
-mod multi_lock;
-mod name;
-mod notify;
-mod offer;
 mod operator;
-mod place_id;
 mod queue;
-mod removal;
-mod requests;
-mod reserved;
-mod run;
 mod runtime;
-mod scope;
-mod semaphore;
-mod size;
-mod snapshot;
-mod state;
 mod store;
 mod sweeper;
 mod telemetry;
-mod undated;
-mod wait;
+mod vocabulary;
 
-pub use client::{HeldLocks, LockClient, LockClientBuilder, ShutdownReport};
-#[doc(hidden)]
-pub use config::Testing;
-pub use error::{Closed, Error, Holder, Invalid, ItemProblem, LockLost, LossReason};
-pub use events::HoldEvent;
+pub use agent::notify::Notifier;
+#[cfg(feature = "udp")]
+pub use agent::notify::UdpNotifier;
 #[cfg(feature = "embedded")]
 #[doc(inline)]
 pub use fairlock_embedded as embedded;
 pub use fairlock_protocol::outage::OutageKind;
 pub use fairlock_protocol::ticket::Ticket;
-pub use guard::LockGuard;
 pub use items::{
     Change, Fence, FenceParts, Fenceable, Item, UpdateError, UpdateOutcome, Version,
     VersionedTable, VersionedTableBuilder,
 };
-pub use leader::{Candidate, LeadershipEvent};
-pub use lease_lock::{Lease, LeaseLock};
-pub use lock::FairLock;
-pub use multi_lock::{LockClaim, MultiLock, MultiLockGuard};
-pub use notify::Notifier;
-#[cfg(feature = "udp")]
-pub use notify::UdpNotifier;
+pub use lock::client::{HeldLocks, LockClient, LockClientBuilder, ShutdownReport};
+pub use lock::events::HoldEvent;
+pub use lock::fair_lock::FairLock;
+pub use lock::guard::LockGuard;
+pub use lock::leader::{Candidate, LeadershipEvent};
+pub use lock::lease_lock::{Lease, LeaseLock};
+pub use lock::multi_lock::{LockClaim, MultiLock, MultiLockGuard};
+pub use lock::run::RunOutcome;
+pub use lock::semaphore::Semaphore;
 pub use operator::{BreakOutcome, DeleteOutcome, Finding, ResizeOutcome, Severity, TableReport};
-pub use place_id::PlaceId;
-pub use run::RunOutcome;
 pub use runtime::Clock;
-pub use semaphore::Semaphore;
-pub use state::{LockData, LockState, Outage, Participant, Stage, Waiting, YieldRequest};
 pub use sweeper::{SweepReport, TableSweepReport};
 #[cfg(feature = "metrics")]
 pub use telemetry::metric_buckets;
-pub use wait::RecordWait;
+#[doc(hidden)]
+pub use vocabulary::config::Testing;
+pub use vocabulary::error::{Closed, Error, Holder, Invalid, ItemProblem, LockLost, LossReason};
+pub use vocabulary::place_id::PlaceId;
+pub use vocabulary::state::{
+    LockData, LockState, Outage, Participant, Stage, Waiting, YieldRequest,
+};
+pub use vocabulary::wait::RecordWait;
 
 /// Compiles the example of that page.
 #[cfg(doctest)]

@@ -10,12 +10,12 @@ use fairlock_protocol::stamps::Reading;
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::{RowChange, RowWrite};
 
-use crate::cleaning;
 use crate::counter;
-use crate::name::LockName;
 use crate::queue;
-use crate::requests::Requests;
+use crate::queue::cleaning;
+use crate::store::requests::Requests;
 use crate::store::{Timed, Write};
+use crate::vocabulary::name::LockName;
 
 type Sent = Result<Timed<Answer>, Failure>;
 

@@ -21,13 +21,13 @@ use super::notes;
 use super::record::Record;
 use super::view::View;
 use super::words;
-use crate::config::Config;
-use crate::name::LockName;
-use crate::notify::Notifications;
-use crate::requests::Requests;
+use crate::agent::notify::Notifications;
 use crate::runtime::background::{Open, spawn_here};
 use crate::runtime::random_source::RandomSource;
+use crate::store::requests::Requests;
 use crate::telemetry::HoldTelemetry;
+use crate::vocabulary::config::Config;
+use crate::vocabulary::name::LockName;
 
 pub(super) struct Driver {
     client: Client,

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fairlock_protocol::agent::HoldId;
 
 use super::view::View;
-use crate::requests::Requests;
 use crate::runtime::background::Background;
+use crate::store::requests::Requests;
 
 /// What a driver stands on.
 #[derive(Clone, Debug)]

@@ -17,12 +17,12 @@ use super::notes;
 use super::post;
 use super::record::Record;
 use super::view::View;
-use crate::name::LockName;
-use crate::notify::Notifications;
-use crate::requests::Requests;
+use crate::agent::notify::Notifications;
 use crate::runtime::background::{Background, Open};
-use crate::state::WaitObserver;
+use crate::store::requests::Requests;
 use crate::telemetry::Origin;
+use crate::vocabulary::name::LockName;
+use crate::vocabulary::state::WaitObserver;
 
 /// A client, as its callers have it.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use tokio::sync::oneshot;
 use super::mail::{Message, Outbox, Released};
 use super::notes;
 use super::view::{JustEnded, Stand, View};
-use crate::error::LossReason;
 use crate::runtime::background::Background;
+use crate::vocabulary::error::LossReason;
 
 /// A hold, as those see it who watch it.
 #[derive(Clone, Debug)]

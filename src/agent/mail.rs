@@ -9,8 +9,8 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::view::View;
 use crate::runtime::background::Open;
-use crate::state::WaitObserver;
 use crate::telemetry::Origin;
+use crate::vocabulary::state::WaitObserver;
 
 /// Where the answer to a call goes.
 pub(super) struct Caller {

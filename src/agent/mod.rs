@@ -5,12 +5,15 @@
 //! and so is each callback of a user. What a caller sees of its hold is true though that task is late, stopped, or gone with its runtime.
 
 mod carry;
+pub(crate) mod client_state;
 mod driver;
 mod ground;
 mod handle;
 mod held;
 mod mail;
 mod notes;
+pub(crate) mod notify;
+pub(crate) mod offer;
 mod post;
 mod record;
 mod view;

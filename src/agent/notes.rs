@@ -7,10 +7,10 @@ use fairlock_protocol::ticket::Ticket;
 
 use super::view::View;
 use super::words::{count, reason};
-use crate::config::Config;
-use crate::name::LockName;
 use crate::runtime::background::{Background, Job, Task};
 use crate::telemetry::{self, EvictedPlace, Label, ReleaseOutcome};
+use crate::vocabulary::config::Config;
+use crate::vocabulary::name::LockName;
 
 pub(super) fn tell(config: &Config, lock: &LockName, note: Note) {
     match note {

@@ -7,7 +7,7 @@ use futures::FutureExt;
 use tokio::sync::Semaphore;
 
 use super::mail::{Message, Outbox};
-use crate::notify::Notifications;
+use crate::agent::notify::Notifications;
 
 /// So many datagrams wait in the mailbox at most: whoever can reach the address can send any number.
 const WAITING: usize = 64;

@@ -10,14 +10,14 @@ use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
 
 use super::words::{reason, yield_request};
-use crate::error::{LockLost, LossReason};
-use crate::holder::{self, HeldHere};
-use crate::name::LockName;
-use crate::place_id::PlaceId;
 use crate::runtime::clock::Clock;
 use crate::runtime::watched::Watched;
-use crate::state::YieldRequest;
 use crate::telemetry::HoldTelemetry;
+use crate::vocabulary::error::{LockLost, LossReason};
+use crate::vocabulary::holder::{self, HeldHere};
+use crate::vocabulary::name::LockName;
+use crate::vocabulary::place_id::PlaceId;
+use crate::vocabulary::state::YieldRequest;
 
 /// Where a hold stands. It only goes forward, and one change decides what ends it.
 #[derive(Clone, Debug)]

@@ -8,12 +8,12 @@ use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::item::{LockItem, Notice};
 use fairlock_protocol::pace;
 
-use crate::config::Config;
-use crate::error::{Closed, Error, Holder, LossReason};
-use crate::holder;
-use crate::name::LockName;
-use crate::place_id::PlaceId;
-use crate::state::{Outage, Waiting, YieldRequest, system_time};
+use crate::vocabulary::config::Config;
+use crate::vocabulary::error::{Closed, Error, Holder, LossReason};
+use crate::vocabulary::holder;
+use crate::vocabulary::name::LockName;
+use crate::vocabulary::place_id::PlaceId;
+use crate::vocabulary::state::{Outage, Waiting, YieldRequest, system_time};
 
 /// Why a hold is lost.
 pub(crate) fn reason(loss: &Loss) -> LossReason {

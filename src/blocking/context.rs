@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::runtime::Handle;
 use tokio::task::coop;
 
-use crate::error::Invalid;
+use crate::vocabulary::error::Invalid;
 
 /// More steps than any task may take before it yields. tokio gives each poll 128.
 const STEPS: usize = 1024;

@@ -4,12 +4,12 @@ use std::fmt;
 use std::time::Duration;
 
 use super::thread::ClientThread;
-use crate::error::{Error, LockLost, LossReason};
-use crate::guard;
 use crate::items::Fence;
-use crate::lease_lock::Lease;
-use crate::run::RunOutcome;
-use crate::state::LockData;
+use crate::lock::guard;
+use crate::lock::lease_lock::Lease;
+use crate::lock::run::RunOutcome;
+use crate::vocabulary::error::{Error, LockLost, LossReason};
+use crate::vocabulary::state::LockData;
 use fairlock_protocol::ticket::Ticket;
 
 /// A held lock, or held permits. The client's thread renews the lease until the guard is released, dropped, or lost, while the program

@@ -4,9 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use super::thread::ClientThread;
-use crate::error::Error;
-use crate::lease_lock::{self, Lease};
-use crate::wait::RecordWait;
+use crate::lock::lease_lock::{self, Lease};
+use crate::vocabulary::error::Error;
+use crate::vocabulary::wait::RecordWait;
 
 /// A lock that a name of the caller's choice holds for a time of the caller's choice, whose calls block the calling thread:
 /// [`fairlock::LeaseLock`](crate::LeaseLock), with its warnings. A call returns within five request time-outs.

@@ -5,13 +5,13 @@ use std::fmt;
 use super::guard::LockGuard;
 use super::lease_lock::LeaseLock;
 use super::thread::ClientThread;
-use crate::error::Error;
-use crate::guard;
-use crate::lock;
-use crate::run::RunOutcome;
-use crate::semaphore;
-use crate::state::LockState;
-use crate::wait::RecordWait;
+use crate::lock::fair_lock;
+use crate::lock::guard;
+use crate::lock::run::RunOutcome;
+use crate::lock::semaphore;
+use crate::vocabulary::error::Error;
+use crate::vocabulary::state::LockState;
+use crate::vocabulary::wait::RecordWait;
 
 /// A handle to a named lock, whose calls block the calling thread. Cheap to clone; naming a lock neither acquires it nor sends anything.
 ///
@@ -32,12 +32,12 @@ use crate::wait::RecordWait;
 #[derive(Clone)]
 #[must_use = "naming a lock does not acquire it"]
 pub struct FairLock {
-    lock: lock::FairLock,
+    lock: fair_lock::FairLock,
     thread: ClientThread,
 }
 
 impl FairLock {
-    pub(super) fn new(lock: lock::FairLock, thread: ClientThread) -> Self {
+    pub(super) fn new(lock: fair_lock::FairLock, thread: ClientThread) -> Self {
         FairLock { lock, thread }
     }
 
@@ -55,7 +55,10 @@ impl FairLock {
     /// lock.acquire(RecordWait::Infinite)?.release()
     /// # }
     /// ```
-    pub fn with(mut self, set: impl FnOnce(lock::FairLock) -> lock::FairLock) -> FairLock {
+    pub fn with(
+        mut self,
+        set: impl FnOnce(fair_lock::FairLock) -> fair_lock::FairLock,
+    ) -> FairLock {
         self.lock = set(self.lock);
         self
     }

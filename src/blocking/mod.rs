@@ -67,9 +67,9 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use crate::client::{self, HeldLocks, LockClientBuilder, ShutdownReport};
-use crate::error::Error;
-use crate::multi_lock::LockClaim;
+use crate::lock::client::{self, HeldLocks, LockClientBuilder, ShutdownReport};
+use crate::lock::multi_lock::LockClaim;
+use crate::vocabulary::error::Error;
 use thread::ClientThread;
 
 pub use guard::LockGuard;

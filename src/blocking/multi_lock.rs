@@ -4,11 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use super::thread::ClientThread;
-use crate::error::{Error, LockLost, LossReason};
-use crate::guard;
-use crate::multi_lock;
-use crate::run::RunOutcome;
-use crate::wait::RecordWait;
+use crate::lock::guard;
+use crate::lock::multi_lock;
+use crate::lock::run::RunOutcome;
+use crate::vocabulary::error::{Error, LockLost, LossReason};
+use crate::vocabulary::wait::RecordWait;
 use fairlock_protocol::ticket::Ticket;
 
 /// A handle to several locks that are held at the same time, whose calls block the calling thread:

@@ -13,8 +13,8 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 
 use super::context;
-use crate::client::{LockClient, LockClientBuilder};
-use crate::error::{Closed, Error, Invalid};
+use crate::lock::client::{LockClient, LockClientBuilder};
+use crate::vocabulary::error::{Closed, Error, Invalid};
 
 /// How long the end of the thread waits for work that no runtime can stop, such as a lookup of a host's name.
 const LOOKUPS: Duration = Duration::from_secs(1);

@@ -1,9 +1,9 @@
 //! What a lock carries from holder to holder: bytes on its item.
 
-use crate::config::MAX_DATA;
-use crate::error::{Error, Invalid, LossReason};
-use crate::guard::LockGuard;
-use crate::state::LockData;
+use crate::lock::guard::LockGuard;
+use crate::vocabulary::config::MAX_DATA;
+use crate::vocabulary::error::{Error, Invalid, LossReason};
+use crate::vocabulary::state::LockData;
 use fairlock_protocol::agent::{Done, Order};
 
 impl LockGuard {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::stream::{self, Stream, StreamExt};
 
 use crate::agent::{Stand, Watch};
-use crate::error::LossReason;
+use crate::vocabulary::error::LossReason;
 
 /// An event of a held lock, as [`LockGuard::events`](crate::LockGuard::events) reports it.
 ///

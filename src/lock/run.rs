@@ -2,10 +2,10 @@
 
 use std::future::Future;
 
-use crate::error::{Error, LockLost};
-use crate::guard::LockGuard;
-use crate::lock::FairLock;
-use crate::wait::RecordWait;
+use crate::lock::fair_lock::FairLock;
+use crate::lock::guard::LockGuard;
+use crate::vocabulary::error::{Error, LockLost};
+use crate::vocabulary::wait::RecordWait;
 
 /// What work under a lock returned, and how the release after it went.
 ///

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
-use crate::client::{HeldLocks, LockClient, ShutdownReport};
+use crate::lock::client::{HeldLocks, LockClient, ShutdownReport};
 use crate::runtime::background::Job;
 
 /// How long the end of a scope may take, in request time-outs: as long as a call that does not wait.

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::error::{Error, Invalid};
-use crate::guard::LockGuard;
-use crate::lease_lock::LeaseLock;
-use crate::lock::{FairLock, if_granted};
-use crate::run::{self, RunOutcome};
-use crate::state::Waiting;
-use crate::wait::RecordWait;
+use crate::lock::fair_lock::{FairLock, if_granted};
+use crate::lock::guard::LockGuard;
+use crate::lock::lease_lock::LeaseLock;
+use crate::lock::run::{self, RunOutcome};
+use crate::vocabulary::error::{Error, Invalid};
+use crate::vocabulary::state::Waiting;
+use crate::vocabulary::wait::RecordWait;
 
 /// The most permits of one lock. Each holder is an entry on the lock's item, and each write of the item pays for all entries.
 pub(crate) const MAX_PERMITS: u64 = 1000;

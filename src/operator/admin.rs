@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt};
 
-use crate::client::LockClient;
-use crate::client_state::ClientInner;
-use crate::error::{Closed, Error};
-use crate::lock::FairLock;
+use crate::agent::client_state::ClientInner;
+use crate::lock::client::LockClient;
+use crate::lock::fair_lock::FairLock;
 use crate::operator::table::{self, CreateTableFluentBuilder, TableReport};
 use crate::sweeper::{SweepReport, Sweeper, TableSweepReport, ToRemove};
+use crate::vocabulary::error::{Closed, Error};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::judge::Judge;
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::client::LockClient;
-use crate::client_state::ClientInner;
-use crate::error::Error;
-use crate::name::LockName;
+use crate::agent::client_state::ClientInner;
+use crate::lock::client::LockClient;
 use crate::operator::state_reader;
-use crate::state::LockState;
 use crate::sweeper::ToRemove;
+use crate::vocabulary::error::Error;
+use crate::vocabulary::name::LockName;
+use crate::vocabulary::state::LockState;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::judge::Judge;
 

@@ -1,10 +1,10 @@
 //! The way out of a place: settles its ticket, and gives back what the lock item shows of it.
 
-use crate::cleaning;
-use crate::name::LockName;
 use crate::queue;
-use crate::requests::{Requests, RetryPolicy};
+use crate::queue::cleaning;
+use crate::store::requests::{Requests, RetryPolicy};
 use crate::store::{Timed, Write, all_of};
+use crate::vocabulary::name::LockName;
 use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{ItemHold, ItemPosition, LockItem, RowState, TicketRow};

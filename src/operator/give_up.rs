@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::exit::Exit;
-use crate::client_state::ClientInner;
-use crate::name::LockName;
-use crate::place_id::PlaceId;
-use crate::requests::RetryPolicy;
+use crate::agent::client_state::ClientInner;
+use crate::store::requests::RetryPolicy;
 use crate::store::{Timed, Write, all_of};
+use crate::vocabulary::name::LockName;
+use crate::vocabulary::place_id::PlaceId;
 use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{Footing, LockItem};

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use futures::stream::{self, Stream, StreamExt};
 
-use crate::client::LockClient;
-use crate::client_state::ClientInner;
-use crate::error::Error;
-use crate::lock::FairLock;
+use crate::agent::client_state::ClientInner;
+use crate::lock::client::LockClient;
+use crate::lock::fair_lock::FairLock;
 use crate::operator::state_reader;
-use crate::state::LockState;
 use crate::store::ScanPlace;
+use crate::vocabulary::error::Error;
+use crate::vocabulary::state::LockState;
 use fairlock_protocol::failure::Failure;
 
 impl FairLock {

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::client::LockClient;
-use crate::client_state::ClientInner;
-use crate::config::MAX_NOTICE;
-use crate::error::{Error, Holder, Invalid};
-use crate::holder;
-use crate::name::LockName;
+use crate::agent::client_state::ClientInner;
+use crate::lock::client::LockClient;
 use crate::queue;
-use crate::requests::RetryPolicy;
-use crate::state::{Participant, Stage};
 use crate::store::all_of;
+use crate::store::requests::RetryPolicy;
+use crate::vocabulary::config::MAX_NOTICE;
+use crate::vocabulary::error::{Error, Holder, Invalid};
+use crate::vocabulary::holder;
+use crate::vocabulary::name::LockName;
+use crate::vocabulary::state::{Participant, Stage};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{ItemHold, ItemPosition, LockItem, Notice, RowState};

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::name::LockName;
 use crate::queue::{self, Page};
-use crate::requests::{Requests, RetryPolicy};
-use crate::state::{LockState, ReadAt};
+use crate::store::requests::{Requests, RetryPolicy};
 use crate::store::{ScanPlace, Store, Timed};
+use crate::vocabulary::name::LockName;
+use crate::vocabulary::state::{LockState, ReadAt};
 use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::TicketRow;

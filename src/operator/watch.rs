@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt};
 
-use crate::client_state::ClientInner;
-use crate::config;
-use crate::error::{Closed, Error};
-use crate::lock::FairLock;
-use crate::state::{LockState, Participant};
+use crate::agent::client_state::ClientInner;
+use crate::lock::fair_lock::FairLock;
+use crate::vocabulary::config;
+use crate::vocabulary::error::{Closed, Error};
+use crate::vocabulary::state::{LockState, Participant};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::PollSchedule;
 

@@ -3,10 +3,10 @@
 
 use futures::future::try_join_all;
 
-use crate::name::LockName;
 use crate::queue;
-use crate::requests::{Requests, RetryPolicy};
 use crate::store::Operation;
+use crate::store::requests::{Requests, RetryPolicy};
+use crate::vocabulary::name::LockName;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::TicketRow;
 use fairlock_protocol::ticket::Ticket;

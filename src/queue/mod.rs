@@ -1,7 +1,10 @@
 //! The requests on the rows of a queue: a waiter's insert and renewals, what settles its tickets, and the read along the queue.
 
-use crate::name::LockName;
+pub(crate) mod cleaning;
+pub(crate) mod snapshot;
+
 use crate::store::{self, Item, Store, Timed, Write, text};
+use crate::vocabulary::name::LockName;
 use fairlock_protocol::agent;
 use fairlock_protocol::codec;
 use fairlock_protocol::failure::Failure;

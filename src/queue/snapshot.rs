@@ -1,9 +1,9 @@
 //! Reads snapshots of a lock.
 
-use crate::name::LockName;
 use crate::queue::{self, Cursor, Page};
-use crate::requests::{Requests, RetryPolicy};
 use crate::store::Timed;
+use crate::store::requests::{Requests, RetryPolicy};
+use crate::vocabulary::name::LockName;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::snapshot;
 use fairlock_protocol::stamps::Reading;

@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::{ConditionCheck, TransactWriteItem};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::write::{Expressions, LockWrite};
 
-use crate::name::LockName;
+use crate::vocabulary::name::LockName;
 
 use super::request::owned;
 use super::{Store, refused};

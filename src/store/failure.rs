@@ -12,9 +12,9 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use fairlock_protocol::failure::{By, Cause, Failure, Kind, Lack, cause};
 
-use crate::error::Source;
 #[cfg(feature = "metrics")]
 use crate::telemetry::RequestOutcome;
+use crate::vocabulary::error::Source;
 
 use super::codec::Item;
 use super::unreachable::{

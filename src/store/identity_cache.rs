@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::runtime::background::Apart;
 use crate::runtime::clock::Clock;
-use crate::state::system_time;
+use crate::vocabulary::state::system_time;
 use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::moment::Moment;
 

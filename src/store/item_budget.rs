@@ -3,9 +3,9 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use crate::config::{ALL_SLOTS, MAX_DATA};
-use crate::error::Invalid;
-use crate::size::{CONTAINER, ELEMENT, LARGEST_ITEM, bytes_of_value};
+use crate::store::size::{CONTAINER, ELEMENT, LARGEST_ITEM, bytes_of_value};
+use crate::vocabulary::config::{ALL_SLOTS, MAX_DATA};
+use crate::vocabulary::error::Invalid;
 use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime, Unknown};
 use fairlock_protocol::moment::HostTime;
 use fairlock_protocol::stamps::Stamps;
@@ -129,9 +129,9 @@ mod tests {
     use fairlock_protocol::notification::MAX_ADDRESS;
 
     use super::*;
-    use crate::config::{MAX_NOTICE, SHARERS};
-    use crate::size::bytes_of;
     use crate::store::codec::{Item, number, text};
+    use crate::store::size::bytes_of;
+    use crate::vocabulary::config::{MAX_NOTICE, SHARERS};
 
     /// The lock item with as many participants as there can be, all with this entry, and with keys as long as they can be.
     fn fullest(said: Said<'_>, permits: u64) -> Item {

@@ -5,7 +5,7 @@ use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::write::LockWrite;
 
-use crate::name::LockName;
+use crate::vocabulary::name::LockName;
 
 use super::codec::{Item, values};
 use super::{Store, Timed, Write};

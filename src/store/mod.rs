@@ -1,6 +1,6 @@
 //! Sends one request to DynamoDB, and says what became of it: a conditional write, a consistent read, or a deletion of what is settled.
 //!
-//! A request is a single attempt with a time-out. [`Requests`](crate::requests::Requests) try again, in one place for all.
+//! A request is a single attempt with a time-out. [`Requests`](crate::store::requests::Requests) try again, in one place for all.
 
 #[cfg(feature = "metrics")]
 mod capacity;
@@ -14,7 +14,9 @@ mod item_budget;
 mod lock_item;
 mod operation;
 mod request;
+pub(crate) mod requests;
 mod scan;
+pub(crate) mod size;
 mod unreachable;
 
 use std::collections::{BTreeMap, HashMap};
@@ -25,10 +27,10 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 
-use crate::config::Config;
-use crate::error::ItemProblem;
-use crate::name::LockName;
 use crate::runtime::background::Apart;
+use crate::vocabulary::config::Config;
+use crate::vocabulary::error::ItemProblem;
+use crate::vocabulary::name::LockName;
 use fairlock_protocol::clocks::Clocks;
 use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::failure::{Failure, Kind};
@@ -362,7 +364,7 @@ mod tests {
     use aws_sdk_dynamodb::config::BehaviorVersion;
 
     use super::*;
-    use crate::config::Settings;
+    use crate::vocabulary::config::Settings;
 
     /// By the SDK's default a client has connections of its own, and loads credentials of its own.
     #[test]

@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::operation::scan::builders::ScanFluentBuilder;
 
-use crate::name::{LockName, lock_key};
+use crate::vocabulary::name::{LockName, lock_key};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 

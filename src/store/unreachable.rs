@@ -7,7 +7,7 @@ use std::time::Duration;
 use aws_credential_types::provider::error::CredentialsError;
 use fairlock_protocol::failure::Lack;
 
-use crate::error::Source;
+use crate::vocabulary::error::Source;
 
 /// How long a load may take.
 pub(super) const LOAD: Duration = Duration::from_secs(30);

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client_state::ClientInner;
-use crate::name::LockName;
+use crate::agent::client_state::ClientInner;
 use crate::queue;
-use crate::removal;
-use crate::requests::{Requests, RetryPolicy};
-use crate::snapshot::{self, Snapshot};
+use crate::queue::snapshot::{self, Snapshot};
 use crate::store::Timed;
-use crate::undated;
+use crate::store::requests::{Requests, RetryPolicy};
+use crate::sweeper::removal;
+use crate::sweeper::undated;
+use crate::vocabulary::name::LockName;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{LockItem, TicketRow};
 use fairlock_protocol::judge::Judge;

@@ -2,12 +2,12 @@
 
 use futures::future::join_all;
 
-use crate::name::LockName;
 use crate::queue;
-use crate::requests::{Requests, RetryPolicy};
-use crate::snapshot::Snapshot;
+use crate::queue::snapshot::Snapshot;
+use crate::store::requests::{Requests, RetryPolicy};
 use crate::store::{Store, Timed, Write, all_of};
 use crate::telemetry::{self, EvictedPlace};
+use crate::vocabulary::name::LockName;
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;

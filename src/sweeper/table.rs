@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::client_state::ClientHandle;
-use crate::config;
-use crate::error::{Error, Invalid};
-use crate::name::LockName;
+use crate::agent::client_state::ClientHandle;
+use crate::vocabulary::config;
+use crate::vocabulary::error::{Error, Invalid};
+use crate::vocabulary::name::LockName;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::judge::Judge;
 

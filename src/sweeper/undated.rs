@@ -4,11 +4,11 @@ use fairlock_protocol::failure::Failure;
 use fairlock_protocol::redating::{Redating, next_redating};
 use fairlock_protocol::stamps::Reading;
 
-use crate::name::LockName;
 use crate::queue;
-use crate::requests::Requests;
-use crate::snapshot::Snapshot;
+use crate::queue::snapshot::Snapshot;
+use crate::store::requests::Requests;
 use crate::store::{Store, all_of};
+use crate::vocabulary::name::LockName;
 
 /// Stamps what keeps a dead entry, by one write at most. A process that enters before any answer told it the time leaves no date before its
 /// first renewal, and a front end that is ahead leaves one of the future. If it dies then, callers that do not wait could not tell. So a

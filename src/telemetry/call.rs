@@ -7,11 +7,11 @@ use tracing::field::Empty;
 
 #[cfg(feature = "metrics")]
 use super::{Label, counts};
-use crate::config::Config;
-use crate::error::Error;
-use crate::name::LockName;
 use crate::runtime::clock::Clock;
-use crate::wait::RecordWait;
+use crate::vocabulary::config::Config;
+use crate::vocabulary::error::Error;
+use crate::vocabulary::name::LockName;
+use crate::vocabulary::wait::RecordWait;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
 

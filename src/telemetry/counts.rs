@@ -9,8 +9,8 @@ use metrics::{Unit, counter, gauge, histogram};
 
 use super::Label;
 use super::outcome::{Capacity, RequestOutcome};
-use crate::config::Config;
-use crate::error::LossReason;
+use crate::vocabulary::config::Config;
+use crate::vocabulary::error::LossReason;
 
 const WAIT: &str = "fairlock_wait_seconds";
 const WAITING: &str = "fairlock_waiting_calls";

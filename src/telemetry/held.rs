@@ -10,9 +10,9 @@ use tracing::field::{Empty, debug};
 use super::call::Origin;
 #[cfg(feature = "metrics")]
 use super::{Label, counts};
-use crate::config::Config;
-use crate::error::LossReason;
-use crate::name::LockName;
+use crate::vocabulary::config::Config;
+use crate::vocabulary::error::LossReason;
+use crate::vocabulary::name::LockName;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;

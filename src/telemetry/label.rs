@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(feature = "metrics")]
 use std::sync::Arc;
 
-use crate::config::Config;
-use crate::name::LockName;
+use crate::vocabulary::config::Config;
+use crate::vocabulary::name::LockName;
 
 /// The label `lock` of the metrics of one lock. Empty by default, and without the feature `metrics`.
 #[derive(Clone, Debug, Default)]

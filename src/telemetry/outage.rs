@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::name::LockName;
+use crate::vocabulary::name::LockName;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::outage::{OutageKind, is_unanswered};
 

@@ -2,8 +2,8 @@
 
 #[cfg(feature = "metrics")]
 use super::{Label, counts};
-use crate::config::Config;
-use crate::name::LockName;
+use crate::vocabulary::config::Config;
+use crate::vocabulary::name::LockName;
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::ticket::Ticket;
 

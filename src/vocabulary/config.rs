@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::Invalid;
-use crate::name;
-use crate::reserved;
 use crate::runtime::clock::Clock;
 use crate::runtime::random_source::RandomSource;
+use crate::vocabulary::error::Invalid;
+use crate::vocabulary::name;
+use crate::vocabulary::reserved;
 use fairlock_protocol::agent::Terms;
 pub(crate) use fairlock_protocol::clearing::{ALL_SLOTS, MAX_SLOTS};
 use fairlock_protocol::lease;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::config;
-use crate::error::Invalid;
+use crate::vocabulary::config;
+use crate::vocabulary::error::Invalid;
 
 /// How long a hold lasts at least and at most, counted from its grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

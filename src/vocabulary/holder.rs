@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, btree_map};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::error::{Error, Holder, LossReason};
-use crate::name::LockName;
-use crate::state::system_time;
+use crate::vocabulary::error::{Error, Holder, LossReason};
+use crate::vocabulary::name::LockName;
+use crate::vocabulary::state::system_time;
 use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::item::{ItemHold, LockItem, Notice};
 use fairlock_protocol::ticket::Ticket;

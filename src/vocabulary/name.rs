@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::Invalid;
+use crate::vocabulary::error::Invalid;
 use fairlock_protocol::agent::Lock;
 use fairlock_protocol::ticket::{Sequence, Ticket};
 

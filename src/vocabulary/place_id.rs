@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::error::{Error, Invalid};
-use crate::name::LockName;
+use crate::vocabulary::error::{Error, Invalid};
+use crate::vocabulary::name::LockName;
 use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::ticket::Ticket;
 

@@ -41,15 +41,15 @@ mod tests {
 
     /// All sources that write the items, or read them, except the probe, which writes nothing.
     const SOURCES: [&str; 9] = [
-        include_str!("queue.rs"),
-        include_str!("store/scan.rs"),
-        include_str!("../crates/protocol/src/codec.rs"),
-        include_str!("../crates/protocol/src/write/clause.rs"),
-        include_str!("../crates/protocol/src/write/effect.rs"),
-        include_str!("../crates/protocol/src/write/entry.rs"),
-        include_str!("../crates/protocol/src/write/expression.rs"),
-        include_str!("../crates/protocol/src/write/lock.rs"),
-        include_str!("../crates/protocol/src/write/row.rs"),
+        include_str!("../queue/mod.rs"),
+        include_str!("../store/scan.rs"),
+        include_str!("../../crates/protocol/src/codec.rs"),
+        include_str!("../../crates/protocol/src/write/clause.rs"),
+        include_str!("../../crates/protocol/src/write/effect.rs"),
+        include_str!("../../crates/protocol/src/write/entry.rs"),
+        include_str!("../../crates/protocol/src/write/expression.rs"),
+        include_str!("../../crates/protocol/src/write/lock.rs"),
+        include_str!("../../crates/protocol/src/write/row.rs"),
     ];
 
     /// The words that stand for the configured names.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::error::{Holder, LossReason};
-use crate::name::LockName;
-use crate::place_id::PlaceId;
+use crate::vocabulary::error::{Holder, LossReason};
+use crate::vocabulary::name::LockName;
+use crate::vocabulary::place_id::PlaceId;
 use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
 use fairlock_protocol::item::{LockItem, RowState, TicketRow, sum};
 use fairlock_protocol::lease;

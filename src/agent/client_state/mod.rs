@@ -15,13 +15,13 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Driven;
-use crate::error::Error;
-use crate::name::LockName;
-use crate::notify::Notifications;
-use crate::offer::{Offer, Unused};
-use crate::requests::Requests;
+use crate::agent::notify::Notifications;
+use crate::agent::offer::{Offer, Unused};
 use crate::runtime::background::{Background, Job, Task};
+use crate::store::requests::Requests;
 use crate::store::{Store, all_of};
+use crate::vocabulary::error::Error;
+use crate::vocabulary::name::LockName;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::ClientInner;
-use crate::requests::{Limit, RetryPolicy};
+use crate::store::requests::{Limit, RetryPolicy};
 use fairlock_protocol::moment::Moment;
 
 /// Attempts at a request on which no place depends.

@@ -4,9 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use super::ClientInner;
 use crate::agent::Driven;
-use crate::error::{Error, Holder};
-use crate::name::LockName;
-use crate::state::system_time;
+use crate::vocabulary::error::{Error, Holder};
+use crate::vocabulary::name::LockName;
+use crate::vocabulary::state::system_time;
 use fairlock_protocol::ticket::Ticket;
 
 impl ClientInner {

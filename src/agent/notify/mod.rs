@@ -8,8 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::error::Invalid;
 use crate::telemetry::{self, Notice};
+use crate::vocabulary::error::Invalid;
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::notification::{Kind, Notification, PlaceKey, is_address};
 

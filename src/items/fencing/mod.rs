@@ -1,6 +1,5 @@
 //! A fence for the caller's own writes: items that remember the newest token refuse writes with an older one.
 
-mod hold;
 mod request;
 
 use std::collections::HashMap;

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 
-use crate::config::{self, Config, Settings};
-use crate::error::{Error, Invalid};
-use crate::requests::Requests;
 use crate::runtime::background::Apart;
 use crate::runtime::clock::Clock;
 use crate::runtime::random_source::RandomSource;
 use crate::store::Store;
+use crate::store::requests::Requests;
+use crate::vocabulary::config::{self, Config, Settings};
+use crate::vocabulary::error::{Error, Invalid};
 
 use super::revision::Attributes;
 use super::{Inner, VersionedTable};

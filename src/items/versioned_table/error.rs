@@ -1,6 +1,6 @@
 //! Why an item was not changed, or may not have been.
 
-use crate::error::{Error, Invalid};
+use crate::vocabulary::error::{Error, Invalid};
 use fairlock_protocol::ticket::Ticket;
 
 use super::revision::Version;

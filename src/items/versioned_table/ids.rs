@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::size::{LARGEST_ITEM, bytes_of};
+use crate::store::size::{LARGEST_ITEM, bytes_of};
 
 use super::Item;
 

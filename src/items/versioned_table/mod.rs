@@ -17,9 +17,9 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use backon::{BackoffBuilder, ExponentialBuilder};
 
-use crate::error::Error;
 use crate::items::fencing::Fence;
-use crate::requests::Requests;
+use crate::store::requests::Requests;
+use crate::vocabulary::error::Error;
 
 use revision::Attributes;
 use write::{Call, Written};

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 
-use crate::error::{Error, Invalid};
 use crate::items::fencing::Fence;
-use crate::requests::RetryPolicy;
+use crate::store::requests::RetryPolicy;
 use crate::store::{Write, ask, refusal};
+use crate::vocabulary::error::{Error, Invalid};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::moment::Moment;
 

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::client_state::{ClientHandle, ClientInner};
-#[cfg(feature = "metrics")]
-use crate::config::LockLabel;
-use crate::config::{Config, Names, Settings, Testing};
-use crate::error::{Error, Invalid};
-use crate::notify::{Notifications, Notifier};
+use crate::agent::client_state::{ClientHandle, ClientInner};
+use crate::agent::notify::{Notifications, Notifier};
 use crate::runtime::background::Apart;
 use crate::runtime::clock::Clock;
 use crate::runtime::random_source::RandomSource;
 use crate::store::Store;
 #[cfg(feature = "metrics")]
 use crate::telemetry;
+#[cfg(feature = "metrics")]
+use crate::vocabulary::config::LockLabel;
+use crate::vocabulary::config::{Config, Names, Settings, Testing};
+use crate::vocabulary::error::{Error, Invalid};
 
 use super::LockClient;
 

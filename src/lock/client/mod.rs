@@ -5,15 +5,15 @@ mod builder;
 use std::time::Duration;
 
 use crate::agent::Driven;
-use crate::client_state::ClientHandle;
-use crate::config::SHARERS;
-use crate::error::{Error, Invalid};
-use crate::lease_lock::LeaseLock;
-use crate::lock::FairLock;
-use crate::name::LockName;
-use crate::place_id::PlaceId;
+use crate::agent::client_state::ClientHandle;
+use crate::lock::fair_lock::FairLock;
+use crate::lock::lease_lock::LeaseLock;
+use crate::lock::semaphore::{MAX_PERMITS, Semaphore};
 use crate::runtime::background::Job;
-use crate::semaphore::{MAX_PERMITS, Semaphore};
+use crate::vocabulary::config::SHARERS;
+use crate::vocabulary::error::{Error, Invalid};
+use crate::vocabulary::name::LockName;
+use crate::vocabulary::place_id::PlaceId;
 use fairlock_protocol::ticket::Ticket;
 
 pub use builder::LockClientBuilder;

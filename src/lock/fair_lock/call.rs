@@ -10,12 +10,12 @@ use fairlock_protocol::stamps::Reading;
 use fairlock_protocol::ticket::Ticket;
 
 use super::FairLock;
+use crate::agent::client_state::STANDSTILL;
 use crate::agent::{Asked, Asks, refused};
-use crate::client_state::STANDSTILL;
-use crate::error::{Closed, Error};
-use crate::guard::LockGuard;
+use crate::lock::guard::LockGuard;
 use crate::telemetry::Origin;
-use crate::wait::RecordWait;
+use crate::vocabulary::error::{Closed, Error};
+use crate::vocabulary::wait::RecordWait;
 
 /// What a call asks for.
 #[derive(Clone)]

@@ -9,17 +9,17 @@ use std::time::Duration;
 
 pub(crate) use call::{Turn, Wish};
 
-use crate::client_state::ClientHandle;
-use crate::config::SHARERS;
-use crate::error::{Closed, Error, Invalid, LockLost};
-use crate::guard::LockGuard;
-use crate::hold_bounds::HoldBounds;
-use crate::holder;
-use crate::name::LockName;
-use crate::state::{WaitObserver, Waiting};
+use crate::agent::client_state::ClientHandle;
+use crate::lock::guard::LockGuard;
 use crate::store::{Said, check_room};
 use crate::telemetry::{Origin, Wait};
-use crate::wait::RecordWait;
+use crate::vocabulary::config::SHARERS;
+use crate::vocabulary::error::{Closed, Error, Invalid, LockLost};
+use crate::vocabulary::hold_bounds::HoldBounds;
+use crate::vocabulary::holder;
+use crate::vocabulary::name::LockName;
+use crate::vocabulary::state::{WaitObserver, Waiting};
+use crate::vocabulary::wait::RecordWait;
 use fairlock_protocol::entry::Attributes;
 use fairlock_protocol::moment::Moment;
 use tracing::Instrument;

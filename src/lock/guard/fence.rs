@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::TransactWriteItem;
 
-use super::Fence;
-use crate::error::Error;
-use crate::guard::LockGuard;
+use super::LockGuard;
+use crate::items::Fence;
 use crate::store::all_of;
+use crate::vocabulary::error::Error;
 use fairlock_protocol::agent::Order;
 use fairlock_protocol::write::LockWrite;
 

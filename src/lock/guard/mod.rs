@@ -1,5 +1,6 @@
 //! The guard of a held lock: until the lock is released, dropped, or lost.
 
+mod fence;
 mod permits;
 
 use std::fmt;
@@ -10,12 +11,12 @@ use futures::stream::Stream;
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::RecvError;
 
+use crate::agent::client_state::{ClientHandle, STANDSTILL};
 use crate::agent::{Held, Ordered, View, Watch};
-use crate::client_state::{ClientHandle, STANDSTILL};
-use crate::error::{Closed, Error, LockLost, LossReason};
-use crate::events::{self, HoldEvent};
-use crate::place_id::PlaceId;
-use crate::state::YieldRequest;
+use crate::lock::events::{self, HoldEvent};
+use crate::vocabulary::error::{Closed, Error, LockLost, LossReason};
+use crate::vocabulary::place_id::PlaceId;
+use crate::vocabulary::state::YieldRequest;
 use fairlock_protocol::agent::{Done, LeaseTerm, Order};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;

@@ -1,7 +1,7 @@
 //! Permits that are given back while the hold goes on.
 
 use super::LockGuard;
-use crate::error::{Error, Invalid, LossReason};
+use crate::vocabulary::error::{Error, Invalid, LossReason};
 use fairlock_protocol::agent::Done;
 
 impl LockGuard {

@@ -12,14 +12,14 @@ use std::time::Duration;
 use backon::{BackoffBuilder, ExponentialBuilder};
 
 use crate::agent::Stand;
-use crate::error::{Error, LockLost, LossReason};
-use crate::guard::LockGuard;
-use crate::lock::FairLock;
-use crate::run::while_held;
+use crate::lock::fair_lock::FairLock;
+use crate::lock::guard::LockGuard;
+use crate::lock::run::while_held;
 use crate::runtime::clock::Clock;
 use crate::runtime::watched::Watched;
-use crate::state::Outage;
-use crate::wait::RecordWait;
+use crate::vocabulary::error::{Error, LockLost, LossReason};
+use crate::vocabulary::state::Outage;
+use crate::vocabulary::wait::RecordWait;
 use fairlock_protocol::outage::OutageKind;
 use fairlock_protocol::ticket::Ticket;
 

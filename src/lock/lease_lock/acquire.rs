@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::{Lease, LeaseLock, TRIES, handle};
-use crate::error::Error;
-use crate::holder;
-use crate::lock::{Turn, Wish};
+use crate::lock::fair_lock::{Turn, Wish};
 use crate::store::denies;
-use crate::wait::RecordWait;
+use crate::vocabulary::error::Error;
+use crate::vocabulary::holder;
+use crate::vocabulary::wait::RecordWait;
 use fairlock_protocol::agent::LeaseTerm;
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::LockItem;

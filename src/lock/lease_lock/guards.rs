@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{Lease, LeaseLock};
-use crate::error::Error;
-use crate::guard::LockGuard;
+use crate::lock::guard::LockGuard;
+use crate::vocabulary::error::Error;
 use fairlock_protocol::agent::LeaseTerm;
 
 impl LockGuard {

@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-use crate::error::{Error, Invalid};
-use crate::name::LockName;
-use crate::state::system_time;
+use crate::vocabulary::error::{Error, Invalid};
+use crate::vocabulary::name::LockName;
+use crate::vocabulary::state::system_time;
 use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
 use fairlock_protocol::lease;
 use fairlock_protocol::ticket::Ticket;

@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::client_state::ClientHandle;
-use crate::config;
-use crate::error::{Error, Invalid, LossReason};
-use crate::holder;
-use crate::lock::{FairLock, check_attributes};
-use crate::name::LockName;
-use crate::state::Waiting;
+use crate::agent::client_state::ClientHandle;
+use crate::lock::fair_lock::{FairLock, check_attributes};
 use crate::store::{Timed, dateless};
-use crate::wait::RecordWait;
+use crate::vocabulary::config;
+use crate::vocabulary::error::{Error, Invalid, LossReason};
+use crate::vocabulary::holder;
+use crate::vocabulary::name::LockName;
+use crate::vocabulary::state::Waiting;
+use crate::vocabulary::wait::RecordWait;
 use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
 use fairlock_protocol::item::{At, Footing, ItemHold, LockItem};
 use fairlock_protocol::moment::Moment;

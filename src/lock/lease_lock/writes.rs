@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::LeaseLock;
-use crate::name::LockName;
 use crate::store::{Store, Timed, Write, all_of};
+use crate::vocabulary::name::LockName;
 use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{At, ItemHold, LockItem};

@@ -1,9 +1,9 @@
 //! What a call for several locks asks for at each of them.
 
-use crate::client::LockClient;
-use crate::config::SHARERS;
-use crate::error::{Error, Invalid};
-use crate::lock::FairLock;
+use crate::lock::client::LockClient;
+use crate::lock::fair_lock::FairLock;
+use crate::vocabulary::config::SHARERS;
+use crate::vocabulary::error::{Error, Invalid};
 
 /// What a call for several locks asks for at one of them: the lock alone, a share of it, or permits of a semaphore. A name by itself stands
 /// for the lock alone.

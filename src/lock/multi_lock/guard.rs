@@ -8,10 +8,10 @@ use futures::StreamExt;
 use futures::future::join_all;
 use futures::stream::FuturesUnordered;
 
-use crate::error::{Error, LockLost};
-use crate::guard::LockGuard;
-use crate::offer::Unused;
-use crate::run::{self, HoldHandle, RunOutcome};
+use crate::agent::offer::Unused;
+use crate::lock::guard::LockGuard;
+use crate::lock::run::{self, HoldHandle, RunOutcome};
+use crate::vocabulary::error::{Error, LockLost};
 use fairlock_protocol::ticket::Ticket;
 
 /// Several held locks, each with its own lease, until they are released, dropped, or lost.

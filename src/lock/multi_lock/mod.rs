@@ -17,17 +17,17 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::LockClient;
-use crate::client_state::{ClientHandle, STANDSTILL};
-use crate::error::{Closed, Error, Invalid, LockLost};
-use crate::guard::LockGuard;
-use crate::holder;
-use crate::lock::FairLock;
-use crate::offer::{self, Granted};
-use crate::run::{self, HoldHandle, RunOutcome};
+use crate::agent::client_state::{ClientHandle, STANDSTILL};
+use crate::agent::offer::{self, Granted};
+use crate::lock::client::LockClient;
+use crate::lock::fair_lock::FairLock;
+use crate::lock::guard::LockGuard;
+use crate::lock::run::{self, HoldHandle, RunOutcome};
 use crate::runtime::background::Task;
-use crate::state::Waiting;
-use crate::wait::RecordWait;
+use crate::vocabulary::error::{Closed, Error, Invalid, LockLost};
+use crate::vocabulary::holder;
+use crate::vocabulary::state::Waiting;
+use crate::vocabulary::wait::RecordWait;
 
 pub use claim::LockClaim;
 pub use guard::MultiLockGuard;

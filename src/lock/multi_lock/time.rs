@@ -3,8 +3,8 @@
 use std::future::pending;
 use std::time::Duration;
 
-use crate::client_state::ClientHandle;
-use crate::wait::RecordWait;
+use crate::agent::client_state::ClientHandle;
+use crate::vocabulary::wait::RecordWait;
 use fairlock_protocol::moment::Moment;
 
 /// What is left of a time-out that has all but ended.

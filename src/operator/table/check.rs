@@ -2,10 +2,10 @@
 
 use aws_sdk_dynamodb::types::{MultiRegionConsistency, TableDescription, TableStatus};
 
-use crate::config::Names;
-use crate::name::LockName;
-use crate::requests::{Requests, RetryPolicy};
+use crate::store::requests::{Requests, RetryPolicy};
 use crate::store::{Operation, Refusal};
+use crate::vocabulary::config::Names;
+use crate::vocabulary::name::LockName;
 
 use super::finding::{Finding, Severity, TableReport};
 use super::probe::probe;

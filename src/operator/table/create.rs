@@ -8,7 +8,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{TableDescription, TableStatus};
 use tokio_util::sync::CancellationToken;
 
-use crate::requests::{Limit, Requests, RetryPolicy};
+use crate::store::requests::{Limit, Requests, RetryPolicy};
 use crate::store::{Refusal, Store, refused};
 use fairlock_protocol::failure::{Failure, Kind, cause};
 use fairlock_protocol::moment::Moment;

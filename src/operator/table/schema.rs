@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, KeySchemaElement, KeyType, ScalarAttributeType, TableDescription,
 };
 
-use crate::config::Names;
+use crate::vocabulary::config::Names;
 
 use super::finding::Finding;
 

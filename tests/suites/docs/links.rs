@@ -158,3 +158,38 @@ fn a_link_to_nowhere_is_found() {
     );
     assert_eq!(planted("```text\n[a](no-such-page.md)\n```"), 0);
 }
+
+const FOLDERS: [&str; 7] = [
+    "benches/",
+    "crates/",
+    "docs/",
+    "examples/",
+    "scripts/",
+    "src/",
+    "tests/",
+];
+
+/// What a page names in code marks as a file or a folder of the repository.
+fn named(text: &str) -> impl Iterator<Item = &str> {
+    let marked = text.split('`').skip(1).step_by(2);
+    let words = marked.filter_map(|code| code.split_whitespace().next());
+    words.filter(|word| FOLDERS.iter().any(|folder| word.starts_with(folder)))
+}
+
+#[test]
+fn every_path_that_a_page_names_is_there() {
+    let pages = pages();
+    let missing = pages.iter().flat_map(|page| {
+        let prose: Vec<_> = page.prose().collect();
+        let text = prose.join("\n");
+        let paths = named(&text).filter(|path| !root().join(path).exists());
+        let missing = paths.map(|path| format!("{:?}: {path}", page.path.file_name().unwrap()));
+        missing.collect::<Vec<_>>()
+    });
+    let missing: Vec<_> = missing.collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+
+    let planted = "look at `src/lib.rs` and `scripts/map src/store`, not src/none or `cargo`";
+    let found: Vec<_> = named(planted).collect();
+    assert_eq!(found, ["src/lib.rs", "scripts/map"]);
+}

@@ -1,4 +1,4 @@
-//! The sources keep the layers of `docs/architecture.md`: imports point down only, and few modules may name the SDK.
+//! The sources keep the floors of `docs/architecture.md`: imports point down only, and few rooms may name the SDK.
 
 mod paths;
 
@@ -9,27 +9,20 @@ use std::sync::LazyLock;
 use crate::docs::links;
 use paths::{Named, paths};
 
-/// From the ground up.
-const LAYERS: [(&str, &str); 5] = [
-    ("ground", "runtime"),
-    (
-        "vocabulary",
-        "config error hold_bounds holder name place_id reserved size state wait",
-    ),
-    (
-        "port",
-        "cleaning counter notify queue removal requests snapshot store telemetry undated",
-    ),
-    ("mechanisms", "agent"),
-    (
-        "facade",
-        "blocking client client_state data events guard items leader lease_lock lib lock multi_lock offer operator run scope \
-         semaphore sweeper",
-    ),
+/// The rooms of each floor, from the ground up. `lib` hands out what is in the rooms, and is no room.
+const FLOORS: [&str; 8] = [
+    "runtime",
+    "vocabulary",
+    "telemetry",
+    "store",
+    "counter items queue",
+    "agent",
+    "lock sweeper",
+    "blocking operator",
 ];
 
-/// The modules that may name the SDK.
-const SDK_DOORS: [&str; 5] = ["store", "operator", "client", "items", "size"];
+/// The rooms that may name the SDK.
+const SDK_DOORS: [&str; 4] = ["store", "operator", "lock", "items"];
 
 #[test]
 fn imports_point_down_only() {
@@ -58,12 +51,9 @@ const DOORS: [(&str, &[&str]); 13] = [
     ("rustix::time", &["runtime"]),
     ("std::thread", &["blocking", "runtime"]),
     ("std::time::Instant", &["runtime"]),
-    (
-        "tokio::runtime",
-        &["blocking", "client", "client_state", "runtime"],
-    ),
+    ("tokio::runtime", &["agent", "blocking", "lock", "runtime"]),
     ("tokio::spawn", &[]),
-    ("tokio::task", &["blocking", "notify"]),
+    ("tokio::task", &["agent", "blocking"]),
     ("tokio::time", &["runtime"]),
     ("tokio_util::context", &[]),
     ("tokio_util::task", &[]),
@@ -72,7 +62,7 @@ const DOORS: [(&str, &[&str]); 13] = [
 
 /// The same for methods.
 const METHODS: [(&str, &[&str]); 4] = [
-    (".spawn(", &["blocking", "client_state", "runtime"]),
+    (".spawn(", &["agent", "blocking", "runtime"]),
     (".spawn_blocking(", &[]),
     (".spawn_local(", &[]),
     (".block_on(", &["blocking"]),
@@ -295,9 +285,13 @@ fn ring(
 }
 
 #[test]
-fn every_module_has_a_layer_and_opens_with_its_promise() {
+fn every_room_has_a_floor_and_every_file_opens_with_its_promise() {
     for (file, text) in &sources() {
-        assert!(layer(module(file)).is_some(), "{file} has no layer");
+        let room = module(file);
+        assert!(
+            room == "lib" || floor(room).is_some(),
+            "{file} has no floor"
+        );
         assert!(text.starts_with("//! "), "{file} does not say what it is");
     }
 }
@@ -332,27 +326,31 @@ fn smuggles(text: &str) -> bool {
 #[test]
 fn the_checks_catch_planted_faults() {
     for (file, planted) in [
-        ("name.rs", "use crate::store::Store;"),
-        ("name.rs", "use super::store::Store;"),
-        ("name.rs", "use self::super::store::Store;"),
-        ("name.rs", "use crate::LockGuard;"),
-        ("name.rs", "use crate::{LockGuard as G};"),
-        ("name.rs", "use crate::*;"),
-        ("name.rs", "use crate as all; all::store::f()"),
-        ("name.rs", "mod tests { use super::super::store::Store; }"),
+        ("counter.rs", "use crate::agent::Held;"),
+        ("counter.rs", "use super::agent::Held;"),
+        ("counter.rs", "use self::super::agent::Held;"),
+        ("counter.rs", "use crate::queue::snapshot::Snapshot;"),
+        ("counter.rs", "use crate::LockGuard;"),
+        ("counter.rs", "use crate::{LockGuard as G};"),
+        ("counter.rs", "use crate::*;"),
+        ("counter.rs", "use crate as all; all::agent::f()"),
+        ("counter.rs", "mod tests { use super::super::agent::Held; }"),
         (
-            "name.rs",
-            "fn f() -> char { '\"' } use crate::store::Store;",
+            "counter.rs",
+            "fn f() -> char { '\"' } use crate::agent::Held;",
         ),
-        ("agent/view.rs", "use crate::{guard, name::LockName};"),
         (
             "agent/view.rs",
-            "use {crate::guard, crate::name::LockName};",
+            "use crate::{lock, vocabulary::name::LockName};",
+        ),
+        (
+            "agent/view.rs",
+            "use {crate::lock, crate::vocabulary::name::LockName};",
         ),
         ("agent/view.rs", "fn f() { crate::lock::g() }"),
         (
-            "name.rs",
-            "use crate::{error::{Error, LossReason}, agent::View};",
+            "vocabulary/name.rs",
+            "use crate::{runtime::clock::Clock, store::Store};",
         ),
         ("store/scan.rs", "use super::super::agent::View;"),
         ("store/scan.rs", "use super::{super::agent::View, Store};"),
@@ -361,17 +359,20 @@ fn the_checks_catch_planted_faults() {
         assert_eq!(broken_imports(file, planted).len(), 1, "{file}: {planted}");
     }
     for (file, sound) in [
-        ("lock.rs", "use crate::{queue, name::LockName};"),
-        ("name.rs", "// not crate::store"),
-        ("name.rs", "fn f() {} // not crate::store"),
-        ("name.rs", "fn f() -> &str { \"crate::store\" }"),
         (
-            "name.rs",
-            "mod tests { use super::*; } use super::error::Error;",
+            "lock/run.rs",
+            "use crate::{store, vocabulary::name::LockName};",
+        ),
+        ("counter.rs", "// not crate::agent"),
+        ("counter.rs", "fn f() {} // not crate::agent"),
+        ("counter.rs", "fn f() -> &str { \"crate::agent\" }"),
+        (
+            "counter.rs",
+            "mod tests { use super::*; } use super::vocabulary::error::Error;",
         ),
         ("store/scan.rs", "use super::{Store, codec::{self, Item}};"),
         ("store/mod.rs", "use crate::Clock;"),
-        ("lib.rs", "pub use guard::LockGuard;"),
+        ("lib.rs", "pub use lock::guard::LockGuard;"),
     ] {
         let broken = broken_imports(file, sound);
         assert!(broken.is_empty(), "{sound}: {broken:?}");
@@ -439,13 +440,13 @@ fn module(file: &str) -> &str {
     place(file).first().copied().unwrap_or("lib")
 }
 
-fn layer(module: &str) -> Option<usize> {
-    LAYERS
+fn floor(room: &str) -> Option<usize> {
+    FLOORS
         .iter()
-        .position(|(_, modules)| modules.split_whitespace().any(|it| it == module))
+        .position(|rooms| rooms.split_whitespace().any(|it| it == room))
 }
 
-/// What a file names that is not in a layer below it.
+/// What a file names that is not on a floor below it.
 fn broken_imports(file: &str, text: &str) -> Vec<String> {
     let from = module(file);
     let others = paths(text)
@@ -455,13 +456,9 @@ fn broken_imports(file: &str, text: &str) -> Vec<String> {
     broken.map(|other| format!("{file} uses {other}")).collect()
 }
 
-fn may_import(module: &str, other: &str) -> bool {
-    let from = layer(module).unwrap();
-    let within = matches!(LAYERS[from].0, "vocabulary" | "port" | "facade");
-    let Some(to) = layer(other) else {
-        return false;
-    };
-    to < from || (to == from && within)
+fn may_import(room: &str, other: &str) -> bool {
+    let floors = (floor(room), floor(other));
+    matches!(floors, (Some(from), Some(to)) if to < from) || room == "lib" && floors.1.is_some()
 }
 
 /// The top-level module that a path leads to from a file. Returns `None` if the path stays within the file's module or leaves the library.
@@ -493,7 +490,7 @@ static REEXPORTS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     let named = paths(&sources()["lib.rs"]);
     let ours = named
         .into_iter()
-        .filter(|path| layer(&path.segments[0]).is_some());
+        .filter(|path| floor(&path.segments[0]).is_some());
     ours.map(|path| (path.name, path.segments[0].clone()))
         .collect()
 });
