@@ -6,7 +6,8 @@ use fairlock_protocol::agent::{Bounds, CallId, Claim, HoldId, Input, Order, Repl
 use fairlock_protocol::bytes::Bytes;
 
 use crate::agenda::{At, Event, MS, Process, SECOND};
-use crate::host::{Doing, PERMITS, lock};
+use crate::features::{Feature, Features};
+use crate::host::{Caller, Doing, PERMITS, lock};
 use crate::plan::nanos;
 use crate::seen::{Data, How, Seen};
 use crate::world::World;
@@ -125,14 +126,32 @@ impl World {
             lease: named,
             ..Claim::default()
         };
-        let process = self.hosts[host].process(host);
-        if !self.is_calm && self.rng.u8(0..24) == 0 {
-            let later = self.rng.u64(0..lasts);
-            self.agenda
-                .note(self.at + later, Event::Cancels(process, call));
-        }
+        self.begins_turn(host, caller, &claim);
+        self.may_cancel(host, call, lasts);
         let (call, lock) = (CallId(call), lock(number));
         self.mail(host, Input::Call { call, lock, claim });
+    }
+
+    /// Counts what the caller combined in its last turn, and notes what it asks for in this one.
+    fn begins_turn(&mut self, host: usize, caller: usize, claim: &Claim) {
+        let it = &mut self.hosts[host];
+        let lock = it.callers[caller].lock;
+        let asks = |other: &Caller| matches!(other.doing, Doing::Asking { .. });
+        let beside = it.callers.iter().filter(|it| it.lock == lock && asks(it));
+        let mut features = Features::of(claim);
+        features.has_if(Feature::Beside, beside.count() > 1);
+        features.has_if(Feature::Notified, it.terms.address.is_some());
+        let before = std::mem::replace(&mut it.callers[caller].features, features);
+        self.pairs.count(before);
+    }
+
+    /// Some callers go away soon.
+    fn may_cancel(&mut self, host: usize, call: u64, within: At) {
+        if !self.is_calm && self.rng.u8(0..24) == 0 {
+            let at = self.at + self.rng.u64(0..within);
+            let process = self.hosts[host].process(host);
+            self.agenda.note(at, Event::Cancels(process, call));
+        }
     }
 
     fn wait(&mut self, host: usize) -> Wait {
@@ -191,6 +210,8 @@ impl World {
         };
         let it = &mut self.hosts[host];
         it.callers[caller].doing = Doing::Resting;
+        it.callers[caller].features.has(Feature::Cancelled);
+        it.callers[caller].features.counts = true;
         // Others may take their turns at its place.
         it.callers[caller].nonces.clear();
         it.cancelled.push(call);
@@ -334,6 +355,7 @@ impl World {
             return;
         };
         held.puts += 1;
+        it.callers[held.caller].features.has(Feature::Data);
         let (lock, data) = (held.lock, (held.ticket, held.puts));
         it.putting.insert(reply, (hold, data));
         self.see(Seen::Leaves { lock, data });

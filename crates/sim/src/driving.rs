@@ -12,6 +12,7 @@ use fairlock_protocol::ticket::Ticket;
 
 use crate::agenda::{At, Event, MS, SECOND};
 use crate::callers::data_of;
+use crate::features::Feature;
 use crate::host::{Caller, Doing, Held, PERMITS, number};
 use crate::misbehaviour::Misbehaviour;
 use crate::plan::nanos;
@@ -153,6 +154,7 @@ impl World {
         let asker = &mut it.callers[caller];
         asker.doing = Doing::Granted(hold);
         asker.nonces.clear();
+        asker.features.counts = true;
         let (lock, ticket) = (asker.lock, seen.ticket.get());
         let place = seen.held.footing.ticket.get();
         // Besides the enter there may be a renewal before the grant. What is more came in between.
@@ -197,7 +199,7 @@ impl World {
         let until = grant.until;
         self.see(Seen::Answered { call, lock, late });
         self.see(Seen::Granted(grant));
-        self.is_asked(uid, lock, seen);
+        self.is_asked(host, hold, seen);
         // Beside others it may have seen the item long ago.
         if seen.held.permits == PERMITS {
             let data = seen.item.data.as_deref().map(data_of);
@@ -351,18 +353,27 @@ impl World {
         let Some(held) = it.holds.get_mut(&hold).filter(|held| !held.is_over) else {
             return;
         };
-        let (hold, lock) = (held.uid, held.lock);
+        let (uid, lock) = (held.uid, held.lock);
         if held.until != seen.until {
             held.until = seen.until;
             let until = it.clock.when(seen.until);
+            let hold = uid;
             self.see(Seen::Extended { hold, lock, until });
         }
-        self.is_asked(hold, lock, seen);
+        self.is_asked(host, hold, seen);
     }
 
-    fn is_asked(&mut self, hold: u32, lock: usize, seen: &HoldView) {
+    fn is_asked(&mut self, host: usize, hold: HoldId, seen: &HoldView) {
         let asked = seen.item.asked.as_ref();
         if asked.is_some_and(|asked| asked.is_for(seen.held.footing.ticket)) {
+            let it = &mut self.hosts[host];
+            let Held {
+                uid: hold,
+                lock,
+                caller,
+                ..
+            } = it.holds[&hold];
+            it.callers[caller].features.has(Feature::Asked);
             self.see(Seen::AskedToYield { hold, lock });
         }
     }
@@ -381,7 +392,14 @@ impl World {
             );
         }
         held.ended = held.ended.min(self.at);
-        if !std::mem::replace(&mut held.is_over, true) {
+        let was_over = std::mem::replace(&mut held.is_over, true);
+        let features = &mut self.hosts[host].callers[caller].features;
+        match reason(why) {
+            Why::Broken => features.has(Feature::Broken),
+            Why::ShutDown => features.has(Feature::ShutDown),
+            _ => {}
+        }
+        if !was_over {
             let how = How::Lost(reason(why));
             if matches!(why, Loss::Expired | Loss::Unreachable(_)) {
                 self.is_lost_for_nothing(host, hold);

@@ -17,6 +17,7 @@ use fastrand::Rng;
 use crate::agenda::{At, MS, Process};
 use crate::causes::Trouble;
 use crate::clocks::HostClock;
+use crate::features::Features;
 use crate::plan::{HostPlan, nanos};
 use crate::seen::Data;
 
@@ -284,6 +285,8 @@ pub(crate) struct Caller {
     pub(crate) meets_dead: Option<(u64, u32)>,
     /// How long each step of its work takes.
     pub(crate) step: At,
+    /// What it combines in its turn.
+    pub(crate) features: Features,
 }
 
 /// What a caller was told last of a place.

@@ -10,6 +10,7 @@ mod clocks;
 mod costs;
 mod driving;
 mod faults;
+mod features;
 mod host;
 mod kept_out;
 mod live_places;
@@ -74,6 +75,9 @@ pub(crate) struct Args {
     /// Plays short histories with this fault alone, such as 12:LostAfter.
     #[arg(long)]
     fault: Option<faults::Planted>,
+    /// Prints in how many turns each pair of features was met, and fails if one was in none.
+    #[arg(long)]
+    pairs: bool,
     /// Puts a record of each host of each seed into this folder.
     #[arg(long)]
     record: Option<PathBuf>,

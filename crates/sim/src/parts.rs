@@ -8,6 +8,7 @@ use fairlock_protocol::stamps::Stamps;
 
 use crate::agenda::{At, MS, SECOND};
 use crate::clocks::shifted;
+use crate::features::Feature;
 use crate::host::{Doing, Held};
 use crate::plan::nanos;
 use crate::seen::Seen;
@@ -25,6 +26,7 @@ impl World {
         held.keeps -= freed;
         let (uid, lock, keeps) = (held.uid, held.lock, held.keeps);
         it.callers[held.caller].plain = None;
+        it.callers[held.caller].features.has(Feature::Freed);
         it.freeing.insert(reply, hold);
         self.see(Seen::Parted {
             hold: uid,
@@ -89,6 +91,7 @@ impl World {
             past: Stamps::default(),
         });
         (held.leases, caller.plain) = (Some(term.span), None);
+        caller.features.has(Feature::LeasedOut);
         Order::LeaseOut(term)
     }
 

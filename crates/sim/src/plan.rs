@@ -12,9 +12,9 @@ use crate::clocks::{Dates, OFF, anything};
 
 /// How many requests are sent at least before the faults stop, and how many turns there are.
 const REQUESTS: u64 = 700;
-const TURNS: u64 = 31;
+const TURNS: u64 = 32;
 /// After so many requests the faults stop, however few turns there were.
-const ENOUGH: u64 = 1_600;
+const ENOUGH: u64 = 1_800;
 /// How many requests a history has in which one is met by a fault.
 const SHORT: u64 = 40;
 /// A day, the shortest time for which idle items stay.
@@ -118,7 +118,7 @@ impl Plan {
             walls_are_wrong,
             steps: rng.bool(),
             rates: Rates::draw(rng),
-            latency: rng.u64(1..20) * MS,
+            latency: rng.u64(0..20) * MS,
             ttl: (rng.i64(-6 * 3600..=6 * 3600), rng.u64(1..8) * HOUR),
             silence: match rng.u8(0..4) {
                 0 => rng.u64(1..100) * HOUR,
@@ -136,7 +136,7 @@ impl Plan {
             has_long_queues: rng.u8(0..8) == 0,
             long_turns: rng.u32(3..12),
             has_parts: rng.u8(0..4) == 0,
-            has_leases: rng.u8(0..6) == 0,
+            has_leases: rng.u8(0..4) == 0,
             has_shares: rng.u8(0..4) == 0,
         }
     }
@@ -232,7 +232,7 @@ impl Rates {
             wake_lag: share(rng),
             moods: every(rng, 2),
             crashes: every(rng, 3),
-            closes: every(rng, 6),
+            closes: every(rng, 3),
             stops: every(rng, 3),
             operates: every(rng, 3),
             plants: every(rng, 3) / 4,

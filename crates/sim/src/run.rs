@@ -12,6 +12,7 @@ use clap::ValueEnum;
 
 use crate::Args;
 use crate::faults::{Fault, Planted};
+use crate::features::Pairs;
 use crate::misbehaviour::Misbehaviour;
 use crate::mistakes::Mistake;
 use crate::oracles::Violation;
@@ -32,6 +33,7 @@ struct Totals {
     violations: u64,
     /// The same for the same seeds, in whichever order they end.
     digest: u64,
+    pairs: Pairs,
 }
 
 /// What all seeds came to, on whichever thread.
@@ -47,6 +49,9 @@ impl Tally {
         totals.requests += outcome.as_ref().map_or(0, |it| it.requests);
         totals.turns += outcome.as_ref().map_or(0, |it| it.turns);
         totals.digest ^= outcome.as_ref().map_or(0, |it| it.digest);
+        if let Ok(outcome) = &outcome {
+            totals.pairs.add(&outcome.pairs);
+        }
         let violation = match outcome {
             Ok(outcome) => outcome.violation,
             Err(()) => Some(panicked()),
@@ -60,8 +65,11 @@ impl Tally {
         }
     }
 
-    fn print(self, began: Instant) -> ExitCode {
+    fn print(self, began: Instant, pairs: bool) -> ExitCode {
         let totals = self.0.into_inner().unwrap_or_default();
+        if pairs {
+            totals.pairs.print();
+        }
         println!(
             "{{\"seeds\":{},\"seconds\":{:.3},\"requests\":{},\"turns\":{},\"violations\":{},\"digest\":{}}}",
             totals.seeds,
@@ -71,7 +79,8 @@ impl Tally {
             totals.violations,
             totals.digest
         );
-        ExitCode::from(u8::from(totals.violations > 0))
+        let is_unmet = pairs && totals.pairs.unmet().next().is_some();
+        ExitCode::from(u8::from(totals.violations > 0 || is_unmet))
     }
 }
 
@@ -96,7 +105,7 @@ pub(crate) fn seeds(args: &Args) -> ExitCode {
             eprintln!("{}: {why}", folder.display());
         }
     });
-    tally.print(began)
+    tally.print(began, args.pairs)
 }
 
 /// Runs a seed once more, and puts the records of its hosts into a folder.
@@ -129,7 +138,7 @@ pub(crate) fn every(args: &Args) -> ExitCode {
             }
         }
     });
-    tally.print(began)
+    tally.print(began, args.pairs)
 }
 
 #[expect(

@@ -12,6 +12,7 @@ use fastrand::Rng;
 use crate::agenda::{Agenda, At, Event, HOUR, Process, SECOND};
 use crate::clocks::{FrontEnds, shifted};
 use crate::faults::Planted;
+use crate::features::Pairs;
 use crate::host::{Doing, Host, Mood};
 use crate::misbehaviour::{Misbehaviour, Tokens};
 use crate::mistakes::{Mistake, Mistakes};
@@ -50,6 +51,7 @@ pub(crate) struct Outcome {
     pub(crate) digest: u64,
     pub(crate) story: Option<Story>,
     pub(crate) mistakes: Mistakes,
+    pub(crate) pairs: Pairs,
     /// The records of the last processes of the hosts.
     pub(crate) records: Vec<String>,
 }
@@ -93,6 +95,7 @@ pub(crate) struct World {
     /// The lock for which the last caller asks.
     pub(crate) last_lock: usize,
     pub(crate) story: Option<Story>,
+    pub(crate) pairs: Pairs,
     mistakes: Option<Mistakes>,
     violation: Option<Violation>,
     digest: u64,
@@ -123,6 +126,7 @@ pub(crate) fn run(seed: u64, options: &Options) -> Outcome {
         digest: world.digest,
         story: world.story,
         mistakes: world.mistakes.unwrap_or_default(),
+        pairs: world.pairs,
         records: world.hosts.into_iter().filter_map(Host::record).collect(),
     }
 }
@@ -163,6 +167,7 @@ impl World {
             quiet_until: 0,
             last_lock: 0,
             story: options.tells.then(|| Story::of(locks)),
+            pairs: Pairs::default(),
             mistakes: options.collects.then(Mistakes::default),
             violation: None,
             digest: 0xcbf2_9ce4_8422_2325,
