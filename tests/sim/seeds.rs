@@ -17,8 +17,9 @@ use fairlock_testkit::datagram_network::PostFaults;
 use fairlock_testkit::lying_notifier::Lie;
 use fairlock_testkit::panics::{count_panics, panics};
 
-/// The longest real time for one seed, however much virtual time passes in it.
-const BOUND: Duration = Duration::from_secs(180);
+/// The longest real time for one seed, however much virtual time passes in it. The slowest with a mistake takes 40 s by itself, and many run
+/// beside each other.
+const BOUND: Duration = Duration::from_secs(600);
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
