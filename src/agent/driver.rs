@@ -154,6 +154,22 @@ impl Driver {
                 let reply = Some(self.replies_to(Ordered { to, released }));
                 (Input::Order { hold, order, reply }, None)
             }
+            Message::GiveUp {
+                lock,
+                place,
+                item,
+                to,
+            } => {
+                let released = None;
+                let reply = self.replies_to(Ordered { to, released });
+                let input = Input::GiveUp {
+                    lock,
+                    place,
+                    item,
+                    reply,
+                };
+                (input, None)
+            }
             Message::Told(input) => (input, None),
             Message::Close(input, open) => (input, Some(open)),
             Message::Datagram(datagram, _permit) => (Input::Datagram(datagram), None),

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fairlock_protocol::agent::{CallId, Claim, Client, Input, Lock, Refusal, Terms, Work};
+use fairlock_protocol::agent::{
+    CallId, Claim, Client, Input, Lock, OfAnother, Refusal, Terms, Work,
+};
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use tokio::sync::{mpsc, oneshot};
 
 use super::driver::Driver;
 use super::ground::{Ground, Views};
-use super::held::Held;
+use super::held::{Held, Ordered};
 use super::mail::{Caller, Message, Offered, Outbox};
 use super::notes;
 use super::post;
@@ -146,6 +148,19 @@ impl Driven {
     /// Shuts the client down.
     pub(crate) fn closes(&self, keeps_holds: bool, open: Open) {
         self.puts(Message::Close(Input::Close { keeps_holds }, open));
+    }
+
+    /// Gives up a place of another process, as this item shows it.
+    pub(crate) fn gives_up(&self, lock: &LockName, place: OfAnother, item: LockItem) -> Ordered {
+        let (to, done) = oneshot::channel();
+        let (lock, item) = (of(lock), Arc::new(item));
+        self.puts(Message::GiveUp {
+            lock,
+            place,
+            item,
+            to,
+        });
+        done
     }
 
     /// An operation outside of the client saw this item.

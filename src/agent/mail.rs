@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairlock_protocol::agent::{CallId, Claim, Done, HoldId, Input, Lock, Order, Refusal};
+use fairlock_protocol::agent::{
+    CallId, Claim, Done, HoldId, Input, Lock, OfAnother, Order, Refusal,
+};
 use fairlock_protocol::failure::Failure;
+use fairlock_protocol::item::LockItem;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::view::View;
@@ -41,6 +44,13 @@ pub(super) enum Message {
         order: Order,
         to: Giver,
         released: Option<Released>,
+    },
+    /// A place of another process is given up, as this item shows it.
+    GiveUp {
+        lock: Lock,
+        place: OfAnother,
+        item: Arc<LockItem>,
+        to: Giver,
     },
     /// What the value is told as it is.
     Told(Input),

@@ -118,9 +118,14 @@ pub(super) fn released(
         Ok(Done::HandedOff(item)) => ReleaseOutcome::shown(item, view.ticket),
         Ok(Done::ReleasedEarlier) => ReleaseOutcome::Idle,
         Ok(Done::PassedOn) => ReleaseOutcome::PassedOn,
-        Ok(Done::KeptOn | Done::LeasedOut(_) | Done::Lost(_) | Done::Put | Done::Freed) => {
-            ReleaseOutcome::LeftToLease
-        }
+        Ok(
+            Done::KeptOn
+            | Done::LeasedOut(_)
+            | Done::Lost(_)
+            | Done::Put
+            | Done::Freed
+            | Done::Left,
+        ) => ReleaseOutcome::LeftToLease,
         Ok(Done::NotOurs(_)) => ReleaseOutcome::Gone,
         Err(_) => ReleaseOutcome::Failed,
     };

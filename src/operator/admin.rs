@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt};
 
-use crate::agent::client_state::ClientInner;
 use crate::lock::client::LockClient;
 use crate::lock::fair_lock::FairLock;
 use crate::operator::table::{self, CreateTableFluentBuilder, TableReport};
 use crate::sweeper::{SweepReport, Sweeper, TableSweepReport, ToRemove};
-use crate::vocabulary::error::{Closed, Error};
-use fairlock_protocol::failure::Failure;
+use crate::vocabulary::error::Error;
 use fairlock_protocol::judge::Judge;
 
 impl LockClient {
@@ -268,25 +266,5 @@ impl FairLock {
         let mut judge = Judge::default();
         let swept = (self.inner).sweep(&self.name, &mut judge, ToRemove::OutOfUse);
         self.inner.for_caller(swept).await
-    }
-}
-
-impl ClientInner {
-    /// Does the work, and turns its failure into the error that a caller gets.
-    pub(crate) async fn for_caller<T>(
-        &self,
-        work: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Error> {
-        if self.closed.is_cancelled() {
-            return Err(Error::ShutDown(Closed::ShutDown));
-        }
-        let started = self.store.now();
-        work.await.map_err(|failure| {
-            if self.closed.is_cancelled() {
-                return Error::ShutDown(Closed::ShutDown);
-            }
-            let waited = self.store.now().since(started);
-            Error::of(failure, &self.store.config().table, waited)
-        })
     }
 }

@@ -2,32 +2,66 @@
 
 use std::time::Duration;
 
-use super::exit::Exit;
 use crate::agent::client_state::ClientInner;
+use crate::lock::client::LockClient;
 use crate::store::requests::RetryPolicy;
 use crate::store::{Timed, Write, all_of};
+use crate::vocabulary::error::{Closed, Error};
 use crate::vocabulary::name::LockName;
 use crate::vocabulary::place_id::PlaceId;
+use fairlock_protocol::agent::OfAnother;
 use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{Footing, LockItem};
-use fairlock_protocol::place::Place;
 use fairlock_protocol::write::LockWrite;
 
 /// No renewal that is still under way is so many beats ahead of what the table shows.
 const FAR: u64 = 1000;
 
-impl ClientInner {
-    /// Gives up a place of another process. A hold is kept from others for what it owes.
-    pub(crate) async fn give_up_place(
-        &self,
-        name: &LockName,
-        place: &PlaceId,
-        owed: Duration,
-    ) -> Result<(), Failure> {
-        let policy = self.policy_of_few(self.closed.clone());
-        let read = || self.store.read_lock(name);
-        let Some(item) = self.requests.retry(&policy, read).await?.value else {
+impl LockClient {
+    /// Gives up a place of another process that cannot do so itself, for example because it was killed. That process waited at the place,
+    /// or held the lock by it. Then the waiters behind it need not wait for its lease to end. Does nothing if the place is gone already.
+    /// The client must be of the same table and namespace. Costs two to four requests.
+    ///
+    /// If that process held the lock, others get it when `owed` is over: the rest of its [shortest hold](crate::FairLock::min_hold), which
+    /// only those who watch over it know. Zero if it has none.
+    ///
+    /// Give up a hold only if it is to end whatever becomes of its holder. A live holder learns that it was evicted with its next renewal,
+    /// and may work on until then beside the next holder. A live waiter draws another ticket.
+    ///
+    /// A request of that process that is still under way may bring the place back. The place then lapses with its lease.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the place is given up: ask again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`], [`Error::Refused`], [`Error::InvalidItem`] and [`Error::ShutDown`] as
+    /// [`FairLock::acquire`](crate::FairLock::acquire). The place then lapses with its lease.
+    ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which count its time-outs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn clean_up(locks: fairlock::LockClient, text: &str) -> Result<(), fairlock::Error> {
+    /// // The process that this one watched over was killed, and its work has ended.
+    /// let place: fairlock::PlaceId = text.parse()?;
+    /// locks.give_up(&place, std::time::Duration::ZERO).await
+    /// # }
+    /// ```
+    pub async fn give_up(&self, place: &PlaceId, owed: Duration) -> Result<(), Error> {
+        let inner = &self.inner;
+        let name = LockName::new(place.lock(), &inner.store.config().namespace)?;
+        let policy = inner.policy_of_few(inner.closed.clone());
+        let read = inner
+            .requests
+            .retry(&policy, || inner.store.read_lock(&name));
+        let read = async { Ok(read.await?.value) };
+        let Some(item) = inner.for_caller(read).await? else {
             return Ok(());
         };
         // No such ticket was drawn, unless the item was deleted and its state is gone.
@@ -39,22 +73,39 @@ impl ClientInner {
         if hold.is_some_and(|(_, entry)| entry.id.is_some()) {
             return Ok(());
         }
-        let (name, ticket) = (name.with_permits(item.permits), place.ticket);
-        if !owed.is_zero() && hold.is_some() {
-            return self.keep_place(&name, place, item, owed, &policy).await;
+        let name = name.with_permits(item.permits);
+        match owed.is_zero() || hold.is_none() {
+            true => inner.give_up_place(&name, place, item).await,
+            false => {
+                let kept = inner.keep_place(&name, place, item, owed, &policy);
+                inner.for_caller(kept).await
+            }
         }
-        let mut course = Place::of_another();
-        let act = course.leaves(ticket <= item.watermark);
-        let mut exit = Exit {
-            requests: &self.requests,
-            name: &name,
-            policy: &policy,
-            nonce: place.nonce,
-            tickets: place.tickets,
+    }
+}
+
+impl ClientInner {
+    /// Gives up a place of another process, as the item shows it.
+    async fn give_up_place(
+        &self,
+        name: &LockName,
+        place: &PlaceId,
+        item: LockItem,
+    ) -> Result<(), Error> {
+        let (nonce, ticket, tickets) = (place.nonce, place.ticket, place.tickets);
+        let place = OfAnother {
+            nonce,
             ticket,
-            seen: Some(item),
+            tickets,
         };
-        exit.run(&mut course, act).await.map(drop)
+        let (started, done) = (self.store.now(), self.driven().gives_up(name, place, item));
+        let waited = || self.store.now().since(started);
+        match self.hears(done, self.no_wait_ends(started)).await {
+            Some(Ok(Ok(_))) => Ok(()),
+            Some(Ok(Err(failure))) => Err(Error::of(failure, &self.store.config().table, waited())),
+            Some(Err(_)) => Err(Error::ShutDown(Closed::NoRuntime)),
+            None => Err(self.stands_still("give up", waited())),
+        }
     }
 
     /// Renews a hold of another process once more, as its own client does for what a hold owes. Each iteration but the last finds a renewal of

@@ -2,7 +2,6 @@
 
 mod admin;
 mod delete;
-mod exit;
 mod give_up;
 mod inspect;
 mod intervene;

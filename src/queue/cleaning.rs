@@ -5,27 +5,14 @@ use futures::future::try_join_all;
 
 use crate::queue;
 use crate::store::Operation;
-use crate::store::requests::{Requests, RetryPolicy};
+use crate::store::requests::Requests;
 use crate::vocabulary::name::LockName;
 use fairlock_protocol::failure::Failure;
-use fairlock_protocol::item::TicketRow;
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::RowWrite;
 
 /// DynamoDB's limit for one batch of writes.
 const BATCH: usize = 25;
-
-/// Deletes a row of this client's own that is still as it was seen.
-pub(crate) async fn clean_row(
-    requests: &Requests,
-    name: &LockName,
-    policy: &RetryPolicy,
-    seen: &TicketRow,
-) {
-    let (own, write) = ([seen.ticket], RowWrite::remove(seen));
-    let delete = || delete_singly(requests, name, &own, &write);
-    let _ = requests.retry(policy, delete).await;
-}
 
 /// Deletes settled rows once.
 pub(crate) async fn delete_rows(

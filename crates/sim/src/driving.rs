@@ -547,7 +547,7 @@ fn outcome(done: &Result<Done, Failure>) -> Outcome {
         Ok(Done::ReleasedEarlier) => Outcome::ReleasedEarlier,
         Ok(Done::NotOurs(_)) => Outcome::NotOurs,
         Ok(Done::LeasedOut(_)) => Outcome::Leased,
-        Ok(Done::Lost(_) | Done::Put | Done::Freed) => Outcome::Lost,
+        Ok(Done::Lost(_) | Done::Put | Done::Freed | Done::Left) => Outcome::Lost,
         Err(_) => Outcome::Failed,
     }
 }

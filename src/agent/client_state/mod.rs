@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Driven;
@@ -20,8 +22,9 @@ use crate::agent::offer::{Offer, Unused};
 use crate::runtime::background::{Background, Job, Task};
 use crate::store::requests::Requests;
 use crate::store::{Store, all_of};
-use crate::vocabulary::error::Error;
+use crate::vocabulary::error::{Closed, Error};
 use crate::vocabulary::name::LockName;
+use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
@@ -97,6 +100,39 @@ impl ClientInner {
         until: Option<Moment>,
     ) {
         self.within_a_request(until, release).await;
+    }
+
+    /// Does the work, and turns its failure into the error that a caller gets.
+    pub(crate) async fn for_caller<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Error> {
+        if self.closed.is_cancelled() {
+            return Err(Error::ShutDown(Closed::ShutDown));
+        }
+        let started = self.store.now();
+        work.await.map_err(|failure| {
+            if self.closed.is_cancelled() {
+                return Error::ShutDown(Closed::ShutDown);
+            }
+            let waited = self.store.now().since(started);
+            Error::of(failure, &self.store.config().table, waited)
+        })
+    }
+
+    /// What its driver tells of something that ends by then. `None` if the runtime of the driver stands still.
+    pub(crate) async fn hears<T>(
+        &self,
+        told: oneshot::Receiver<T>,
+        ends: Moment,
+    ) -> Option<Result<T, RecvError>> {
+        let config = self.store.config();
+        let late = ends + config.request_timeout + STANDSTILL;
+        tokio::select! {
+            biased;
+            told = told => Some(told),
+            () = config.clock.sleep_until_if_counted(late) => None,
+        }
     }
 
     /// The error of a call whose time has run out without a result from the background.

@@ -13,7 +13,6 @@ use crate::runtime::background::Job;
 use crate::vocabulary::config::SHARERS;
 use crate::vocabulary::error::{Error, Invalid};
 use crate::vocabulary::name::LockName;
-use crate::vocabulary::place_id::PlaceId;
 use fairlock_protocol::ticket::Ticket;
 
 pub use builder::LockClientBuilder;
@@ -149,47 +148,6 @@ impl LockClient {
         let permits = name.permits().unwrap_or_default();
         let lock = FairLock::new(self.inner.clone(), name);
         Ok(LeaseLock::new(lock, permits))
-    }
-
-    /// Gives up a place of another process that cannot do so itself, for example because it was killed. That process waited at the place,
-    /// or held the lock by it. Then the waiters behind it need not wait for its lease to end. Does nothing if the place is gone already.
-    /// The client must be of the same table and namespace. Costs two to four requests.
-    ///
-    /// If that process held the lock, others get it when `owed` is over: the rest of its [shortest hold](crate::FairLock::min_hold), which
-    /// only those who watch over it know. Zero if it has none.
-    ///
-    /// Give up a hold only if it is to end whatever becomes of its holder. A live holder learns that it was evicted with its next renewal,
-    /// and may work on until then beside the next holder. A live waiter draws another ticket.
-    ///
-    /// A request of that process that is still under way may bring the place back. The place then lapses with its lease.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves it open whether the place is given up: ask again.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unavailable`], [`Error::Refused`], [`Error::InvalidItem`] and [`Error::ShutDown`] as
-    /// [`FairLock::acquire`](crate::FairLock::acquire). The place then lapses with its lease.
-    ///
-    /// # Panics
-    ///
-    /// When polled outside of a tokio runtime with timers, which count its time-outs.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # async fn clean_up(locks: fairlock::LockClient, text: &str) -> Result<(), fairlock::Error> {
-    /// // The process that this one watched over was killed, and its work has ended.
-    /// let place: fairlock::PlaceId = text.parse()?;
-    /// locks.give_up(&place, std::time::Duration::ZERO).await
-    /// # }
-    /// ```
-    pub async fn give_up(&self, place: &PlaceId, owed: Duration) -> Result<(), Error> {
-        let name = LockName::new(place.lock(), &self.inner.store.config().namespace)?;
-        self.inner
-            .for_caller(self.inner.give_up_place(&name, place, owed))
-            .await
     }
 
     /// How many notifications this client has sent, received, and dropped of these. Users have the metric `fairlock_notifications_total`.

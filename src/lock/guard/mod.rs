@@ -8,10 +8,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use futures::stream::Stream;
-use tokio::sync::oneshot;
-use tokio::sync::oneshot::error::RecvError;
 
-use crate::agent::client_state::{ClientHandle, STANDSTILL};
+use crate::agent::client_state::ClientHandle;
 use crate::agent::{Held, Ordered, View, Watch};
 use crate::lock::events::{self, HoldEvent};
 use crate::vocabulary::error::{Closed, Error, LockLost, LossReason};
@@ -425,7 +423,7 @@ impl LockGuard {
     ) -> Result<Done, Error> {
         let (inner, view, started) = (&self.inner, self.view(), self.inner.store.now());
         // A hold that was lost may have ended long ago.
-        let told = heard(inner, told, view.seen().until.max(started)).await;
+        let told = inner.hears(told, view.seen().until.max(started)).await;
         if let Some(reason) = lost {
             return Err(view.lost_by(reason).into());
         }
@@ -444,21 +442,6 @@ impl LockGuard {
 
     fn not_told(&self, failure: Failure, waited: Duration) -> Error {
         Error::of(failure, &self.inner().store.config().table, waited)
-    }
-}
-
-/// What is told of a release whose lease ends then. `None` if the client's runtime stands still.
-async fn heard<T>(
-    inner: &ClientHandle,
-    told: oneshot::Receiver<T>,
-    ends: Moment,
-) -> Option<Result<T, RecvError>> {
-    let config = inner.store.config();
-    let late = ends + config.request_timeout + STANDSTILL;
-    tokio::select! {
-        biased;
-        told = told => Some(told),
-        () = config.clock.sleep_until_if_counted(late) => None,
     }
 }
 

@@ -92,6 +92,17 @@ impl Client {
                     self.with(&lock, &mut turn, |agent, scene| agent.sees(&item, scene));
                 }
             }
+            Input::GiveUp {
+                lock,
+                place,
+                item,
+                reply,
+            } => {
+                self.shared.replies.insert(reply, lock.clone());
+                self.with(&lock, &mut turn, |agent, scene| {
+                    agent.gives_up(place, item, reply, scene);
+                });
+            }
             Input::Close { keeps_holds } => {
                 self.shared.is_closed = true;
                 let locks: Vec<_> = self.agents.keys().cloned().collect();

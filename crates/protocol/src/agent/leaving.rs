@@ -3,7 +3,9 @@
 use super::again::{Policy, Sending};
 use super::context::Context;
 use super::fate::{Exit, Fate};
-use super::{Answer, Failed, Of, Output, Reply, RequestId, Shown, Terms, What, Work};
+use super::{
+    Answer, Done, Failed, Of, Output, Reply, ReplyId, RequestId, Shown, Terms, What, Work,
+};
 use crate::item::{ItemHold, ItemPosition, RowState, TicketRow};
 use crate::moment::Moment;
 use crate::place::{Act, Found};
@@ -16,6 +18,8 @@ pub(super) struct Leaving {
     sending: Option<Sending>,
     /// For as long as what is left could be in another client's way.
     policy: Policy,
+    /// The giver of the order, which waits until nothing of it is left.
+    reply: Option<ReplyId>,
 }
 
 impl Leaving {
@@ -25,6 +29,16 @@ impl Leaving {
             exit,
             sending: None,
             policy: Policy::until(until, terms),
+            reply: None,
+        }
+    }
+
+    /// A place of another process, which is tried as long as a caller waits for an answer.
+    pub(super) fn of_another(exit: Exit, reply: ReplyId, (now, terms): (Moment, &Terms)) -> Self {
+        Leaving {
+            policy: Policy::at_the_door(now, terms),
+            reply: Some(reply),
+            ..Leaving::new(exit, (now, terms))
         }
     }
 
@@ -55,6 +69,7 @@ impl Leaving {
                 },
                 _ => {
                     cx.doubts(&self.exit.attempt, Ticket::default());
+                    cx.shared.is_done(self.reply.take(), Ok(Done::Left));
                     return Fate::Over;
                 }
             };
@@ -157,12 +172,15 @@ impl Leaving {
 
     /// What could not be left is passed by others in time.
     fn gives_up(&mut self, failure: Failed, cx: &mut Context<'_>) -> Fate {
-        cx.tell(Output::Undone {
-            lock: cx.lock.clone(),
-            ticket: self.exit.ticket,
-            work: Work::Leave,
-            failure,
-        });
+        match self.reply.take() {
+            Some(reply) => cx.shared.is_done(Some(reply), Err(failure)),
+            None => cx.tell(Output::Undone {
+                lock: cx.lock.clone(),
+                ticket: self.exit.ticket,
+                work: Work::Leave,
+                failure,
+            }),
+        }
         cx.doubts(&self.exit.attempt, Ticket::default());
         Fate::Over
     }

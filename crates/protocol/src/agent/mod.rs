@@ -107,11 +107,34 @@ pub enum Input {
         /// Its item.
         item: Arc<LockItem>,
     },
+    /// A place of another process is given up, as far as this item shows it. Answered by [`Output::Done`], once.
+    GiveUp {
+        /// The lock.
+        lock: Lock,
+        /// The place.
+        place: OfAnother,
+        /// The item.
+        item: Arc<LockItem>,
+        /// By what its giver knows the outcome.
+        reply: ReplyId,
+    },
     /// The client is shut down: calls are refused, places are left, holds are released, or kept until their callers give them back.
     Close {
         /// Whether holds are kept.
         keeps_holds: bool,
     },
+}
+
+/// A place of another process.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
+pub struct OfAnother {
+    /// Its nonce.
+    pub nonce: Nonce,
+    /// The newest of its tickets.
+    pub ticket: Ticket,
+    /// How many tickets it has.
+    pub tickets: u64,
 }
 
 /// What a holder wants.
@@ -371,6 +394,8 @@ pub enum Done {
     Freed,
     /// The hold is a lease, with this entry.
     LeasedOut(Box<Entry>),
+    /// Nothing is left of the place.
+    Left,
 }
 
 /// How exactly a driver is to wait until something is due.

@@ -16,13 +16,14 @@ use super::place::{Phase, Place};
 use super::post::Post;
 use super::shared::{Key, Shared};
 use super::{
-    CallId, Claim, Clocks, Errand, HoldView, Lock, Note, Order, Output, Precision, Random, Refusal,
-    Reply, ReplyId, RequestId, Terms, Wait,
+    CallId, Claim, Clocks, Errand, HoldView, Lock, Note, OfAnother, Order, Output, Precision,
+    Random, Refusal, Reply, ReplyId, RequestId, Terms, Wait,
 };
 use crate::entry::Nonce;
 use crate::item::LockItem;
 use crate::moment::Moment;
 use crate::notification::Kind;
+use crate::place::Place as Course;
 
 #[derive(Default)]
 pub(super) struct Agent {
@@ -250,6 +251,23 @@ impl Agent {
             let exit = Exit::of(attempt, ticket, Arc::clone(item));
             self.leaves((key, key), None, *exit, scene);
         }
+    }
+
+    /// A place of another process leaves.
+    pub(super) fn gives_up(
+        &mut self,
+        place: OfAnother,
+        item: Arc<LockItem>,
+        reply: ReplyId,
+        scene: &mut Scene<'_>,
+    ) {
+        let attempt = Attempt::new(place.nonce, place.tickets);
+        let exit = Exit::of_queue(Course::of_another(), attempt, place.ticket, item);
+        let leaving = Leaving::of_another(*exit, reply, (scene.clocks.now, scene.terms));
+        let key = scene.shared.next_id();
+        let leaving = Phase::Leaving(Box::new(leaving));
+        self.puts_in((key, key), None, leaving, scene);
+        self.act(key, scene, Phase::goes_on);
     }
 
     pub(super) fn closes(&mut self, keeps_holds: bool, scene: &mut Scene<'_>) {
