@@ -422,6 +422,9 @@ impl World {
         if let Some(hold) = self.hosts[host].freeing.remove(&reply) {
             return self.has_freed(host, hold, &done);
         }
+        if let Some(place) = self.hosts[host].giving_up.remove(&reply) {
+            return self.has_given_up(place, &done);
+        }
         let callers = &self.hosts[host].callers;
         let caller = callers
             .iter()

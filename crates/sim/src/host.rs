@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use fairlock_protocol::agent::record::Recorder;
 use fairlock_protocol::agent::{
-    Client, Clocks, HoldId, Input, LeaseTerm, Lock, Output, Random, ReplyId, Request, RequestId,
-    Stood, Terms, Turn,
+    Client, Clocks, HoldId, Input, LeaseTerm, Lock, OfAnother, Output, Random, ReplyId, Request,
+    RequestId, Stood, Terms, Turn,
 };
 use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::moment::{Moment, ServerTime};
@@ -80,6 +80,8 @@ pub(crate) struct Host {
     pub(crate) putting: BTreeMap<ReplyId, (HoldId, Data)>,
     /// The holds that give parts back, by the replies to come.
     pub(crate) freeing: BTreeMap<ReplyId, HoldId>,
+    /// The places of others that it gives up, by the replies to come.
+    pub(crate) giving_up: BTreeMap<ReplyId, (usize, OfAnother)>,
     /// It has said so to its client, and whether holds are kept.
     pub(crate) is_closing: bool,
     pub(crate) mood: Mood,
@@ -120,6 +122,7 @@ impl Host {
             cancelled: Vec::new(),
             putting: BTreeMap::new(),
             freeing: BTreeMap::new(),
+            giving_up: BTreeMap::new(),
             is_closing: false,
             mood: Mood::Fine,
             denied_from: 0,
@@ -147,6 +150,7 @@ impl Host {
         self.cancelled.clear();
         self.putting.clear();
         self.freeing.clear();
+        self.giving_up.clear();
         self.holds.clear();
         self.is_closing = false;
         self.armed = None;

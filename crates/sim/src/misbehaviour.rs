@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use fairlock_protocol::agent::{
     HoldView, Input, Loss, Order, Output, Refusal, Request, Wait, What,
 };
+use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::moment::{HostTime, ServerTime};
 use fairlock_protocol::stamps::Wall;
 use fairlock_protocol::ticket::Ticket;
@@ -45,6 +46,7 @@ pub(crate) enum Misbehaviour {
     LeasesForLess,
     ForgetsTheName,
     TellsNoLease,
+    GivesUpAnother,
     JudgesByTheDateAlone,
     JudgesByTheWallClockAlone,
     JudgesNobody,
@@ -99,6 +101,7 @@ impl Misbehaviour {
                     ..
                 },
             ) => term.span /= 2,
+            (GivesUpAnother, Input::GiveUp { place, .. }) => place.nonce = Nonce::new(0),
             (HearsNoAnswer, Input::Answer { request, .. }) if request.0 % 97 == 0 => return None,
             (_, Input::Answer { reply, .. }) => {
                 let reading = &mut reply.reading;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairlock_protocol::agent::Input;
+use fairlock_protocol::agent::{Done, Input, OfAnother, ReplyId};
 use fairlock_protocol::entry::Entry;
-use fairlock_protocol::item::{ItemHold, ItemPosition, LockItem, Notice};
+use fairlock_protocol::failure::Failure;
+use fairlock_protocol::item::{ItemHold, ItemPosition, LockItem, Notice, RowState};
 use fairlock_protocol::moment::{HostTime, ServerTime};
 use fairlock_protocol::stamps::{self, Reading, Wall};
 use fairlock_protocol::write::LockWrite;
@@ -14,6 +15,7 @@ use crate::agenda::{At, Event, MS};
 use crate::clocks::shifted;
 use crate::host::{PERMITS, lock};
 use crate::plan::nanos;
+use crate::scripted::SCRIPTED;
 use crate::seen::Seen;
 use crate::world::World;
 
@@ -21,15 +23,68 @@ impl World {
     pub(crate) fn operates(&mut self) {
         let lock = self.rng.usize(0..self.plan.locks);
         if let Some(item) = self.table.item(lock).cloned() {
-            match self.rng.u8(0..5) {
+            match self.rng.u8(0..6) {
                 0 | 1 => self.breaks(lock, &item),
                 2 if !self.plan.has_shares => self.resizes(lock, &item),
                 3 => self.asks_to_yield(lock, &item),
+                4 => self.gives_up_one(lock, item),
                 _ => self.shows(lock, item),
             }
             self.removes_idle(lock);
         }
         self.again(self.plan.rates.operates, Event::Operates);
+    }
+
+    /// A client gives up a place whose process is dead, in a slot or in a row.
+    fn gives_up_one(&mut self, number: usize, item: Arc<LockItem>) {
+        let host = self.rng.usize(0..self.plan.hosts.len());
+        let rows = self.table.rows(number).values();
+        let rows = rows.filter_map(|row| match &row.state {
+            RowState::Waiting(entry) => Some(entry),
+            RowState::Void(_) => None,
+        });
+        let lives = |nonce| self.waiters.iter().any(|it| it.nonce == Some(nonce));
+        let dead = |it: &&Entry| it.owner == SCRIPTED && !lives(it.nonce);
+        let Some(dead) = item.entries().chain(rows).find(dead) else {
+            return;
+        };
+        let place = OfAnother {
+            nonce: dead.nonce,
+            ticket: dead.ticket,
+            tickets: dead.tickets,
+        };
+        let it = &mut self.hosts[host];
+        if it.is_down {
+            return;
+        }
+        let reply = ReplyId(it.next());
+        it.giving_up.insert(reply, (number, place));
+        let input = Input::GiveUp {
+            lock: lock(number),
+            place,
+            item,
+            reply,
+        };
+        self.mail(host, input);
+    }
+
+    /// Nothing of the place is left, in a slot or in a row. The row of a ticket that is settled is no place.
+    pub(crate) fn has_given_up(
+        &mut self,
+        (lock, place): (usize, OfAnother),
+        done: &Result<Done, Failure>,
+    ) {
+        let OfAnother { nonce, ticket, .. } = place;
+        let Some(item) = self.table.item(lock) else {
+            return;
+        };
+        let stands = item.position_of_place(nonce, ticket).is_some();
+        let row = { self.table.rows(lock).get(&ticket) }.filter(|_| ticket > item.watermark);
+        let waits = row.is_some_and(|row| matches!(row.state, RowState::Waiting(_)));
+        if matches!(done, Ok(Done::Left)) && (stands || waits) {
+            let message = format!("{ticket} was given up, and stands there");
+            self.fail("what is given up is gone", Some(lock), message);
+        }
     }
 
     /// Breaks the hold, as it is seen.

@@ -9,6 +9,8 @@ use fairlock_protocol::ticket::Ticket;
 use crate::agenda::At;
 use crate::host::PERMITS;
 
+/// The owner of what scripted processes write.
+pub(crate) const SCRIPTED: &str = "scripted";
 /// How long the tickets of scripted processes may take to join.
 pub(crate) const JOIN: Duration = Duration::from_secs(3);
 /// A waiter, and how far it has come.
@@ -37,7 +39,7 @@ pub(crate) enum Stage {
 pub(crate) fn scripted(nonce: Nonce, ticket: Ticket, (stamps, lease): (Stamps, Duration)) -> Entry {
     Entry {
         nonce,
-        owner: "scripted".to_owned(),
+        owner: SCRIPTED.to_owned(),
         ticket,
         tickets: 1,
         permits: PERMITS,
