@@ -159,7 +159,12 @@ impl Driver {
                 place,
                 item,
                 to,
+                until,
             } => {
+                // Its giver has gone, and what the item showed may be long ago.
+                if to.is_closed() {
+                    return None;
+                }
                 let released = None;
                 let reply = self.replies_to(Ordered { to, released });
                 let input = Input::GiveUp {
@@ -167,6 +172,7 @@ impl Driver {
                     place,
                     item,
                     reply,
+                    until,
                 };
                 (input, None)
             }

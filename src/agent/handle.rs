@@ -151,7 +151,12 @@ impl Driven {
     }
 
     /// Gives up a place of another process, as this item shows it.
-    pub(crate) fn gives_up(&self, lock: &LockName, place: OfAnother, item: LockItem) -> Ordered {
+    pub(crate) fn gives_up(
+        &self,
+        lock: &LockName,
+        (place, item): (OfAnother, LockItem),
+        until: Moment,
+    ) -> Ordered {
         let (to, done) = oneshot::channel();
         let (lock, item) = (of(lock), Arc::new(item));
         self.puts(Message::GiveUp {
@@ -159,6 +164,7 @@ impl Driven {
             place,
             item,
             to,
+            until,
         });
         done
     }

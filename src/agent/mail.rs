@@ -8,6 +8,7 @@ use fairlock_protocol::agent::{
 };
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::LockItem;
+use fairlock_protocol::moment::Moment;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::view::View;
@@ -51,6 +52,7 @@ pub(super) enum Message {
         place: OfAnother,
         item: Arc<LockItem>,
         to: Giver,
+        until: Moment,
     },
     /// What the value is told as it is.
     Told(Input),

@@ -9,7 +9,7 @@ use crate::store::{Timed, Write, all_of};
 use crate::vocabulary::error::{Closed, Error};
 use crate::vocabulary::name::LockName;
 use crate::vocabulary::place_id::PlaceId;
-use fairlock_protocol::agent::OfAnother;
+use fairlock_protocol::agent::{Done, Loss, OfAnother};
 use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{Footing, LockItem};
@@ -98,12 +98,21 @@ impl ClientInner {
             ticket,
             tickets,
         };
-        let (started, done) = (self.store.now(), self.driven().gives_up(name, place, item));
+        let started = self.store.now();
+        let until = self.no_wait_ends(started);
+        let done = self.driven().gives_up(name, (place, item), until);
         let waited = || self.store.now().since(started);
-        match self.hears(done, self.no_wait_ends(started)).await {
-            Some(Ok(Ok(_))) => Ok(()),
+        // Each of its last steps is tried once after that.
+        let late = until + self.store.config().request_timeout * 3;
+        match self.hears(done, late).await {
+            Some(Ok(Ok(Done::Left))) => Ok(()),
+            Some(Ok(Ok(Done::Lost(Loss::ShutDown)))) => Err(Error::ShutDown(Closed::ShutDown)),
+            Some(Ok(Err(_))) if self.closed.is_cancelled() => {
+                Err(Error::ShutDown(Closed::ShutDown))
+            }
             Some(Ok(Err(failure))) => Err(Error::of(failure, &self.store.config().table, waited())),
-            Some(Err(_)) => Err(Error::ShutDown(Closed::NoRuntime)),
+            // Its driver has gone, or its part in the lock has.
+            Some(Ok(Ok(_)) | Err(_)) => Err(Error::ShutDown(Closed::NoRuntime)),
             None => Err(self.stands_still("give up", waited())),
         }
     }

@@ -57,6 +57,7 @@ impl World {
         if it.is_down {
             return;
         }
+        let until = it.clock.moment(self.at) + it.terms.no_wait_lasts();
         let reply = ReplyId(it.next());
         it.giving_up.insert(reply, (number, place));
         let input = Input::GiveUp {
@@ -64,6 +65,7 @@ impl World {
             place,
             item,
             reply,
+            until,
         };
         self.mail(host, input);
     }

@@ -97,10 +97,15 @@ impl Client {
                 place,
                 item,
                 reply,
+                until,
             } => {
+                if self.shared.is_closed {
+                    let done = Ok(Done::Lost(Loss::ShutDown));
+                    return self.shared.is_done(Some(reply), done);
+                }
                 self.shared.replies.insert(reply, lock.clone());
                 self.with(&lock, &mut turn, |agent, scene| {
-                    agent.gives_up(place, item, reply, scene);
+                    agent.gives_up(place, item, (reply, until), scene);
                 });
             }
             Input::Close { keeps_holds } => {

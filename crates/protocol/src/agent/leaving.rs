@@ -34,9 +34,16 @@ impl Leaving {
     }
 
     /// A place of another process, which is tried as long as a caller waits for an answer.
-    pub(super) fn of_another(exit: Exit, reply: ReplyId, (now, terms): (Moment, &Terms)) -> Self {
+    pub(super) fn of_another(
+        exit: Exit,
+        (reply, until): (ReplyId, Moment),
+        (now, terms): (Moment, &Terms),
+    ) -> Self {
         Leaving {
-            policy: Policy::at_the_door(now, terms),
+            policy: Policy {
+                until,
+                ..Policy::at_the_door(now, terms)
+            },
             reply: Some(reply),
             ..Leaving::new(exit, (now, terms))
         }
@@ -68,8 +75,10 @@ impl Leaving {
                     None => self.exit.course.stands(Found::Nowhere),
                 },
                 _ => {
-                    cx.doubts(&self.exit.attempt, Ticket::default());
-                    cx.shared.is_done(self.reply.take(), Ok(Done::Left));
+                    match self.reply.take() {
+                        Some(reply) => cx.shared.is_done(Some(reply), Ok(Done::Left)),
+                        None => cx.doubts(&self.exit.attempt, Ticket::default()),
+                    }
                     return Fate::Over;
                 }
             };
@@ -170,17 +179,18 @@ impl Leaving {
         }
     }
 
-    /// What could not be left is passed by others in time.
+    /// What could not be left is passed by others in time. A place of another is not remembered: its process may live.
     fn gives_up(&mut self, failure: Failed, cx: &mut Context<'_>) -> Fate {
-        match self.reply.take() {
-            Some(reply) => cx.shared.is_done(Some(reply), Err(failure)),
-            None => cx.tell(Output::Undone {
-                lock: cx.lock.clone(),
-                ticket: self.exit.ticket,
-                work: Work::Leave,
-                failure,
-            }),
+        if let Some(reply) = self.reply.take() {
+            cx.shared.is_done(Some(reply), Err(failure));
+            return Fate::Over;
         }
+        cx.tell(Output::Undone {
+            lock: cx.lock.clone(),
+            ticket: self.exit.ticket,
+            work: Work::Leave,
+            failure,
+        });
         cx.doubts(&self.exit.attempt, Ticket::default());
         Fate::Over
     }

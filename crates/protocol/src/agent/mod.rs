@@ -117,6 +117,8 @@ pub enum Input {
         item: Arc<LockItem>,
         /// By what its giver knows the outcome.
         reply: ReplyId,
+        /// No request is sent again after this.
+        until: Moment,
     },
     /// The client is shut down: calls are refused, places are left, holds are released, or kept until their callers give them back.
     Close {

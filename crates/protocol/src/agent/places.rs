@@ -258,12 +258,12 @@ impl Agent {
         &mut self,
         place: OfAnother,
         item: Arc<LockItem>,
-        reply: ReplyId,
+        (reply, until): (ReplyId, Moment),
         scene: &mut Scene<'_>,
     ) {
         let attempt = Attempt::new(place.nonce, place.tickets);
         let exit = Exit::of_queue(Course::of_another(), attempt, place.ticket, item);
-        let leaving = Leaving::of_another(*exit, reply, (scene.clocks.now, scene.terms));
+        let leaving = Leaving::of_another(*exit, (reply, until), (scene.clocks.now, scene.terms));
         let key = scene.shared.next_id();
         let leaving = Phase::Leaving(Box::new(leaving));
         self.puts_in((key, key), None, leaving, scene);
