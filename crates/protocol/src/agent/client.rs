@@ -108,15 +108,15 @@ impl Client {
                     agent.gives_up(place, item, (reply, until), scene);
                 });
             }
-            Input::Close { keeps_holds } => {
-                self.shared.is_closed = true;
-                let locks: Vec<_> = self.agents.keys().cloned().collect();
-                for lock in locks {
-                    self.with(&lock, &mut turn, |agent, scene| {
-                        agent.closes(keeps_holds, scene)
-                    });
-                }
-            }
+            Input::Close { keeps_holds } => self.closes(keeps_holds, &mut turn),
+        }
+    }
+
+    fn closes(&mut self, keeps_holds: bool, turn: &mut Turn<'_>) {
+        self.shared.is_closed = true;
+        let locks: Vec<_> = self.agents.keys().cloned().collect();
+        for lock in locks {
+            self.with(&lock, turn, |agent, scene| agent.closes(keeps_holds, scene));
         }
     }
 
