@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use fairlock_protocol::agent::{
-    CallId, Client, Clocks, Done, HoldId, HoldView, Input, Lock, Loss, Note, Of, Output, Precision,
-    Random, Refusal, Reply, ReplyId, Request, RequestId, Turn, Waiting,
+    CallId, Client, Clocks, Done, HoldId, HoldView, Input, Lock, Loss, Note, Of, Order, Output,
+    Precision, Random, Refusal, Reply, ReplyId, Request, RequestId, Turn, Waiting,
 };
 use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::failure::Failure;
@@ -143,17 +143,7 @@ impl Driver {
                 order,
                 to,
                 released,
-            } => {
-                if released.is_some() {
-                    self.ground.views.remove(hold);
-                }
-                let order = match to.is_closed() {
-                    true => order.without_giver(),
-                    false => order,
-                };
-                let reply = Some(self.replies_to(Ordered { to, released }));
-                (Input::Order { hold, order, reply }, None)
-            }
+            } => (self.is_ordered(hold, order, Ordered { to, released }), None),
             Message::GiveUp {
                 lock,
                 place,
@@ -165,8 +155,7 @@ impl Driver {
                 if to.is_closed() {
                     return None;
                 }
-                let released = None;
-                let reply = self.replies_to(Ordered { to, released });
+                let reply = self.replies_to(Ordered { to, released: None });
                 let input = Input::GiveUp {
                     lock,
                     place,
@@ -190,6 +179,18 @@ impl Driver {
         };
         self.handles(input);
         open
+    }
+
+    fn is_ordered(&mut self, hold: HoldId, order: Order, ordered: Ordered) -> Input {
+        if ordered.released.is_some() {
+            self.ground.views.remove(hold);
+        }
+        let order = match ordered.to.is_closed() {
+            true => order.without_giver(),
+            false => order,
+        };
+        let reply = Some(self.replies_to(ordered));
+        Input::Order { hold, order, reply }
     }
 
     /// What is due by now happens first, so that no panic in it takes the input along.
