@@ -144,26 +144,13 @@ impl Driver {
                 to,
                 released,
             } => (self.is_ordered(hold, order, Ordered { to, released }), None),
-            Message::GiveUp {
-                lock,
-                place,
-                item,
-                to,
-                until,
-            } => {
-                // Its giver has gone, and what the item showed may be long ago.
+            Message::Answered(input, to) => {
+                // Its giver has gone, and what the giver saw may be long ago.
                 if to.is_closed() {
                     return None;
                 }
                 let reply = self.replies_to(Ordered { to, released: None });
-                let input = Input::GiveUp {
-                    lock,
-                    place,
-                    item,
-                    reply,
-                    until,
-                };
-                (input, None)
+                (input(reply), None)
             }
             Message::Told(input) => (input, None),
             Message::Close(input, open) => (input, Some(open)),

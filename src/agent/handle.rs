@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fairlock_protocol::agent::{
-    CallId, Claim, Client, Input, Lock, OfAnother, Refusal, Terms, Work,
-};
+use fairlock_protocol::agent::{CallId, Claim, Client, Input, Lock, Refusal, Stood, Terms, Work};
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use tokio::sync::{mpsc, oneshot};
@@ -154,18 +152,19 @@ impl Driven {
     pub(crate) fn gives_up(
         &self,
         lock: &LockName,
-        (place, item): (OfAnother, LockItem),
+        (place, item): (Stood, LockItem),
         until: Moment,
     ) -> Ordered {
         let (to, done) = oneshot::channel();
         let (lock, item) = (of(lock), Arc::new(item));
-        self.puts(Message::GiveUp {
+        let given_up = move |reply| Input::GiveUp {
             lock,
             place,
             item,
-            to,
+            reply,
             until,
-        });
+        };
+        self.puts(Message::Answered(Box::new(given_up), to));
         done
     }
 

@@ -3,12 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairlock_protocol::agent::{
-    CallId, Claim, Done, HoldId, Input, Lock, OfAnother, Order, Refusal,
-};
+use fairlock_protocol::agent::{CallId, Claim, Done, HoldId, Input, Lock, Order, Refusal, ReplyId};
 use fairlock_protocol::failure::Failure;
-use fairlock_protocol::item::LockItem;
-use fairlock_protocol::moment::Moment;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::view::View;
@@ -46,14 +42,8 @@ pub(super) enum Message {
         to: Giver,
         released: Option<Released>,
     },
-    /// A place of another process is given up, as this item shows it.
-    GiveUp {
-        lock: Lock,
-        place: OfAnother,
-        item: Arc<LockItem>,
-        to: Giver,
-        until: Moment,
-    },
+    /// What the value is told, and answers to its giver.
+    Answered(Box<dyn FnOnce(ReplyId) -> Input + Send>, Giver),
     /// What the value is told as it is.
     Told(Input),
     /// A caller asks how long a turn takes.

@@ -1,4 +1,4 @@
-//! The driver of a client: its mailbox, its timer, its requests, and what its callers see of it. All that is decided is
+//! The driver of a client: its mailbox, its timer, its requests, and what its callers see of it; and what all locks of the client share. All that is decided is
 //! decided in `fairlock_protocol::agent`.
 //!
 //! Each client has a task, which carries inputs, times and chance to the value, and its outputs to the callers. Each request is a task of its own,

@@ -1,4 +1,4 @@
-//! A grant on its way to its caller: either the caller takes it, or the background takes it back, and never both.
+//! A grant of several locks on its way to its caller: either the caller takes it, or the background takes it back, and never both.
 
 use std::convert::Infallible;
 use std::fmt;

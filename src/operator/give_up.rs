@@ -9,7 +9,7 @@ use crate::store::{Timed, Write, all_of};
 use crate::vocabulary::error::{Closed, Error};
 use crate::vocabulary::name::LockName;
 use crate::vocabulary::place_id::PlaceId;
-use fairlock_protocol::agent::{Done, Loss, OfAnother};
+use fairlock_protocol::agent::{Done, Loss, Stood};
 use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{Footing, LockItem};
@@ -92,28 +92,23 @@ impl ClientInner {
         place: &PlaceId,
         item: LockItem,
     ) -> Result<(), Error> {
-        let (nonce, ticket, tickets) = (place.nonce, place.ticket, place.tickets);
-        let place = OfAnother {
-            nonce,
-            ticket,
-            tickets,
+        let place = Stood {
+            nonce: place.nonce,
+            ticket: place.ticket,
+            tickets: place.tickets,
         };
         let started = self.store.now();
         let until = self.no_wait_ends(started);
         let done = self.driven().gives_up(name, (place, item), until);
-        let waited = || self.store.now().since(started);
         // Each of its last steps is tried once after that.
         let late = until + self.store.config().request_timeout * 3;
         match self.hears(done, late).await {
             Some(Ok(Ok(Done::Left))) => Ok(()),
             Some(Ok(Ok(Done::Lost(Loss::ShutDown)))) => Err(Error::ShutDown(Closed::ShutDown)),
-            Some(Ok(Err(_))) if self.closed.is_cancelled() => {
-                Err(Error::ShutDown(Closed::ShutDown))
-            }
-            Some(Ok(Err(failure))) => Err(Error::of(failure, &self.store.config().table, waited())),
+            Some(Ok(Err(failure))) => Err(self.failed(failure, started)),
             // Its driver has gone, or its part in the lock has.
             Some(Ok(Ok(_)) | Err(_)) => Err(Error::ShutDown(Closed::NoRuntime)),
-            None => Err(self.stands_still("give up", waited())),
+            None => Err(self.stands_still("give up", self.store.now().since(started))),
         }
     }
 

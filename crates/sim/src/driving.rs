@@ -357,8 +357,11 @@ impl World {
         if held.until != seen.until {
             held.until = seen.until;
             let until = it.clock.when(seen.until);
-            let hold = uid;
-            self.see(Seen::Extended { hold, lock, until });
+            self.see(Seen::Extended {
+                hold: uid,
+                lock,
+                until,
+            });
         }
         self.is_asked(host, hold, seen);
     }

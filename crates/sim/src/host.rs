@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use fairlock_protocol::agent::record::Recorder;
 use fairlock_protocol::agent::{
-    Client, Clocks, HoldId, Input, LeaseTerm, Lock, OfAnother, Output, Random, ReplyId, Request,
-    RequestId, Stood, Terms, Turn,
+    Client, Clocks, HoldId, Input, LeaseTerm, Lock, Output, Random, ReplyId, Request, RequestId,
+    Stood, Terms, Turn,
 };
 use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::moment::{Moment, ServerTime};
@@ -81,7 +81,7 @@ pub(crate) struct Host {
     /// The holds that give parts back, by the replies to come.
     pub(crate) freeing: BTreeMap<ReplyId, HoldId>,
     /// The places of others that it gives up, by the replies to come.
-    pub(crate) giving_up: BTreeMap<ReplyId, (usize, OfAnother)>,
+    pub(crate) giving_up: BTreeMap<ReplyId, (usize, Stood)>,
     /// It has said so to its client, and whether holds are kept.
     pub(crate) is_closing: bool,
     pub(crate) mood: Mood,

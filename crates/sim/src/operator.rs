@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairlock_protocol::agent::{Done, Input, OfAnother, ReplyId};
+use fairlock_protocol::agent::{Done, Input, ReplyId, Stood};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::failure::Failure;
 use fairlock_protocol::item::{ItemHold, ItemPosition, LockItem, Notice, RowState};
@@ -48,7 +48,7 @@ impl World {
         let Some(dead) = item.entries().chain(rows).find(dead) else {
             return;
         };
-        let place = OfAnother {
+        let place = Stood {
             nonce: dead.nonce,
             ticket: dead.ticket,
             tickets: dead.tickets,
@@ -73,10 +73,10 @@ impl World {
     /// Nothing of the place is left, in a slot or in a row. The row of a ticket that is settled is no place.
     pub(crate) fn has_given_up(
         &mut self,
-        (lock, place): (usize, OfAnother),
+        (lock, place): (usize, Stood),
         done: &Result<Done, Failure>,
     ) {
-        let OfAnother { nonce, ticket, .. } = place;
+        let Stood { nonce, ticket, .. } = place;
         let Some(item) = self.table.item(lock) else {
             return;
         };

@@ -111,13 +111,16 @@ impl ClientInner {
             return Err(Error::ShutDown(Closed::ShutDown));
         }
         let started = self.store.now();
-        work.await.map_err(|failure| {
-            if self.closed.is_cancelled() {
-                return Error::ShutDown(Closed::ShutDown);
-            }
-            let waited = self.store.now().since(started);
-            Error::of(failure, &self.store.config().table, waited)
-        })
+        work.await.map_err(|failure| self.failed(failure, started))
+    }
+
+    /// The error of work that failed and began then.
+    pub(crate) fn failed(&self, failure: Failure, started: Moment) -> Error {
+        if self.closed.is_cancelled() {
+            return Error::ShutDown(Closed::ShutDown);
+        }
+        let waited = self.store.now().since(started);
+        Error::of(failure, &self.store.config().table, waited)
     }
 
     /// What its driver tells of something that ends by then. `None` if the runtime of the driver stands still.

@@ -112,7 +112,7 @@ pub enum Input {
         /// The lock.
         lock: Lock,
         /// The place.
-        place: OfAnother,
+        place: Stood,
         /// The item.
         item: Arc<LockItem>,
         /// By what its giver knows the outcome.
@@ -125,18 +125,6 @@ pub enum Input {
         /// Whether holds are kept.
         keeps_holds: bool,
     },
-}
-
-/// A place of another process.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
-pub struct OfAnother {
-    /// Its nonce.
-    pub nonce: Nonce,
-    /// The newest of its tickets.
-    pub ticket: Ticket,
-    /// How many tickets it has.
-    pub tickets: u64,
 }
 
 /// What a holder wants.

@@ -16,8 +16,8 @@ use super::place::{Phase, Place};
 use super::post::Post;
 use super::shared::{Key, Shared};
 use super::{
-    CallId, Claim, Clocks, Errand, HoldView, Lock, Note, OfAnother, Order, Output, Precision,
-    Random, Refusal, Reply, ReplyId, RequestId, Terms, Wait,
+    CallId, Claim, Clocks, Errand, HoldView, Lock, Note, Order, Output, Precision, Random, Refusal,
+    Reply, ReplyId, RequestId, Stood, Terms, Wait,
 };
 use crate::entry::Nonce;
 use crate::item::LockItem;
@@ -256,7 +256,7 @@ impl Agent {
     /// A place of another process leaves.
     pub(super) fn gives_up(
         &mut self,
-        place: OfAnother,
+        place: Stood,
         item: Arc<LockItem>,
         (reply, until): (ReplyId, Moment),
         scene: &mut Scene<'_>,

@@ -30,6 +30,7 @@ pub struct Waiting {
 
 /// A place in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "record", derive(serde::Serialize, serde::Deserialize))]
 pub struct Stood {
     /// The nonce of its entry.
     pub nonce: Nonce,
