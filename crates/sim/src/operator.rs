@@ -23,11 +23,11 @@ impl World {
     pub(crate) fn operates(&mut self) {
         let lock = self.rng.usize(0..self.plan.locks);
         if let Some(item) = self.table.item(lock).cloned() {
-            match self.rng.u8(0..6) {
+            match self.rng.u8(0..8) {
                 0 | 1 => self.breaks(lock, &item),
                 2 if !self.plan.has_shares => self.resizes(lock, &item),
-                3 => self.asks_to_yield(lock, &item),
-                4 => self.gives_up_one(lock, item),
+                3..6 => self.asks_to_yield(lock, &item),
+                6 => self.gives_up_one(lock, item),
                 _ => self.shows(lock, item),
             }
             self.removes_idle(lock);

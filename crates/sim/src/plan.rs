@@ -12,9 +12,9 @@ use crate::clocks::{Dates, OFF, anything};
 
 /// How many requests are sent at least before the faults stop, and how many turns there are.
 const REQUESTS: u64 = 700;
-const TURNS: u64 = 32;
+const TURNS: u64 = 33;
 /// After so many requests the faults stop, however few turns there were.
-const ENOUGH: u64 = 1_800;
+const ENOUGH: u64 = 1_650;
 /// How many requests a history has in which one is met by a fault.
 const SHORT: u64 = 40;
 /// A day, the shortest time for which idle items stay.
@@ -136,7 +136,7 @@ impl Plan {
             has_long_queues: rng.u8(0..8) == 0,
             long_turns: rng.u32(3..12),
             has_parts: rng.u8(0..4) == 0,
-            has_leases: rng.u8(0..4) == 0,
+            has_leases: rng.u8(0..5) == 0,
             has_shares: rng.u8(0..4) == 0,
         }
     }
@@ -232,7 +232,7 @@ impl Rates {
             wake_lag: share(rng),
             moods: every(rng, 2),
             crashes: every(rng, 3),
-            closes: every(rng, 3),
+            closes: every(rng, 2),
             stops: every(rng, 3),
             operates: every(rng, 3),
             plants: every(rng, 3) / 4,

@@ -9,7 +9,7 @@ use crate::faults::Fault;
 use crate::world::{Options, run};
 
 /// How many seeds are run.
-const SEEDS: u64 = 50;
+const SEEDS: u64 = 200;
 
 #[test]
 fn a_seed_decides_everything() {
